@@ -1,0 +1,45 @@
+// Golden tensors of a fixture by name.
+#pragma once
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "checkpoint/safetensors.hpp"
+
+namespace lapidary::test {
+
+class Expected {
+ public:
+  explicit Expected(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    bytes_.assign(std::istreambuf_iterator<char>(file), {});
+    tensors_ = parse_safetensors(std::as_bytes(std::span(bytes_)), path);
+  }
+
+  bool has(const std::string& name) const { return find(name) != nullptr; }
+  std::vector<float> floats(const std::string& name) const { return read<float>(name, DType::f32); }
+  std::vector<std::int32_t> ids(const std::string& name) const { return read<std::int32_t>(name, DType::i32); }
+  const Tensor* find(const std::string& name) const {
+    for (const NamedTensor& tensor : tensors_)
+      if (tensor.name == name) return &tensor.tensor;
+    return nullptr;
+  }
+
+ private:
+  template <class T>
+  std::vector<T> read(const std::string& name, DType type) const {
+    const Tensor* tensor = find(name);
+    if (!tensor || tensor->type != type) fail(ErrorKind::missing_tensor, name, "expected in the fixture");
+    std::vector<T> values(tensor->bytes.size() / sizeof(T));
+    std::memcpy(values.data(), tensor->bytes.data(), tensor->bytes.size());
+    return values;
+  }
+
+  std::vector<char> bytes_;
+  std::vector<NamedTensor> tensors_;
+};
+
+}  // namespace lapidary::test

@@ -1,0 +1,27 @@
+// A checkpoint linked and ready to run, for tests.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cpu/executor.hpp"
+#include "decode/session.hpp"
+#include "link/link.hpp"
+
+namespace lapidary::test {
+
+struct Loaded {
+  link::Program program;
+  std::unique_ptr<link::Executor> executor;
+
+  explicit Loaded(const std::string& folder, link::Options options = {}, int threads = 1)
+      : program(load(folder, options)), executor(cpu::make_executor(program, threads)) {}
+
+  static link::Program load(const std::string& folder, const link::Options& options) {
+    Checkpoint checkpoint = Checkpoint::open(folder);
+    const graph::Graph& graph = link::find_graph(checkpoint);
+    return link::link(std::move(checkpoint), graph, options);
+  }
+};
+
+}  // namespace lapidary::test
