@@ -1,0 +1,129 @@
+// A graph: everything about a model that is known before its weights are, as constexpr tables. Written by
+// tools/codegen, bound to a checkpoint by src/link, replayed by a backend. Plain structs, no behaviour.
+//
+// A backend records each segment once: a step names its op, its row set, the buffers and weights it binds, and the earlier
+// steps of the segment it must wait for.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "graph/op.hpp"
+#include "graph/shape.hpp"
+
+namespace lapidary::graph {
+
+inline constexpr std::int32_t kTile = 64;           // attention walks keys in tiles of this many absolute positions
+inline constexpr std::int32_t kMaxVerifyRows = 8;   // K = k + 1 rows of a round
+
+using BufferId = std::int16_t;  // into Segment::buffers
+using WeightId = std::int16_t;  // into Graph::weights
+inline constexpr std::int16_t kNone = -1;
+
+// Which rows of the row table a step works on.
+enum class RowSet : std::uint8_t {
+  chunk,   // all rows of a prompt chunk
+  last,    // the output window of a prompt chunk: the rows whose logits are wanted
+  verify,  // all rows of a round
+};
+
+// A buffer holds `row_bytes` for each row. Row r lies at arena + region + offset * capacity + r * row_bytes, where the
+// capacity (rows) of the two regions is decided at load.
+enum class Region : std::uint8_t {
+  rows,     // r = number of the row in the row table
+  outputs,  // r = number of the row in the output window
+};
+
+struct Buffer {
+  std::string_view name;
+  Region region = Region::rows;
+  std::int64_t row_bytes = 0;
+  std::int64_t offset = 0;  // bytes per row of capacity
+};
+
+enum class WeightClass : std::uint8_t {
+  embedding,         // [rows, cols]: looked up by row, for some also the output matrix
+  matrix,            // [rows, cols]
+  experts,           // [experts, rows, cols]
+  vector,            // [cols]: norms and scales
+};
+
+// A weight by its canonical name: that of the Hugging Face text model without its prefix, experts split into gate_proj,
+// up_proj and down_proj.
+struct WeightSlot {
+  std::string_view name;  // "layers.3.self_attn.q_proj"; vectors carry their full name
+  WeightClass kind = WeightClass::matrix;
+  std::int32_t experts = 0;
+  std::int32_t rows = 0;
+  std::int32_t cols = 0;
+};
+
+struct Dims {
+  std::int32_t k = 0;                      // input width of a product
+  std::array<std::int32_t, 3> n{};         // output widths; n[0] also the width of norms
+  std::int32_t heads = 0, kv_heads = 0, head_dim = 0;
+  std::int32_t window = 0;                 // attention: 0 = all positions
+  std::int32_t kv_layer = 0;
+  std::int32_t experts = 0, experts_used = 0;
+  std::int32_t offset = 0;                 // linear_gelu_gate: first element of in1
+  std::int32_t scaled_output = 0;          // residual_norm: which output d.scale multiplies
+  float scale = 0.0f, scale2 = 0.0f;
+  float epsilon = 0.0f;
+  bool owns_kv = false, values_are_keys = false;
+};
+
+inline constexpr std::int16_t kOutsideLayers = -1;
+
+struct Step {
+  Op op = Op::embed;
+  RowSet rows = RowSet::chunk;
+  std::int16_t layer = kOutsideLayers;
+  std::array<BufferId, 4> in{kNone, kNone, kNone, kNone};
+  std::array<BufferId, 4> out{kNone, kNone, kNone, kNone};
+  std::array<WeightId, 5> weights{kNone, kNone, kNone, kNone, kNone};
+  std::int16_t constants = kNone;          // into Graph::constants
+  std::int16_t tap = kNone;                // layer whose final residual stream lies in out[0] after this step
+  Dims dims{};
+  std::span<const std::int16_t> after{};   // earlier steps of the segment this one waits for, transitively reduced
+};
+
+// prefill: a prompt chunk; layers that own K/V for all rows, the rest for the output window only.
+// prefill_all: a prompt chunk with every layer for every row (`lapidary logits`).
+// forward: the rows of a round. head: residual stream of the output window -> hidden, logits. select: logits -> tokens.
+// Composed as prefill + head + select, prefill_all + head per window, forward + head + select.
+enum class SegmentId : std::uint8_t { prefill, prefill_all, forward, head, select };
+inline constexpr int kSegmentCount = 5;
+std::string_view name_of(SegmentId id);
+
+struct Segment {
+  std::span<const Buffer> buffers{};
+  std::span<const Step> steps{};
+  std::int64_t row_bytes = 0;     // of the rows region, per row of capacity
+  std::int64_t output_bytes = 0;  // of the outputs region, per row of capacity
+};
+
+struct Graph {
+  std::string_view name;
+  Shape shape;
+  const AssistantShape* assistant = nullptr;
+  std::int32_t chunk_max = 0;   // rows of the largest prompt chunk
+  std::int32_t verify_max = 0;  // Kmax: rows of the widest round
+  std::span<const WeightSlot> weights{};
+  std::span<const std::span<const float>> constants{};
+  std::array<Segment, kSegmentCount> segments{};
+
+  constexpr const Segment& segment(SegmentId id) const { return segments[static_cast<std::size_t>(id)]; }
+};
+
+// The buffers that outlive a segment lie at the same place in all of them, under these ids.
+inline constexpr BufferId kResidual = 0;  // rows:    [hidden] float32, the residual stream
+inline constexpr BufferId kHidden = 1;    // outputs: [hidden] float32, after the final norm
+inline constexpr BufferId kLogits = 2;    // outputs: [vocab] float32
+inline constexpr BufferId kNext = 3;      // outputs: [1] int32, the chosen token
+
+// The graphs compiled into this program; defined by the generated registry.
+std::span<const Graph* const> compiled_graphs();
+
+}  // namespace lapidary::graph

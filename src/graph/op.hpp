@@ -1,0 +1,65 @@
+// The operations of the text model. This is their definition: tests/reference/ holds each as naive code in double
+// precision, and a backend has one kernel for each. All of them work on rows (tokens) that do not see each other, except
+// through the K/V cache.
+//
+// rms(x) = x * (mean(x^2) + epsilon)^(-1/2); norm(x; w) = rms(x) * w, without w: rms(x).
+// gelu(x) = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace lapidary::graph {
+
+// in, out: the step's buffers in order. w: its weights in order, [rows, cols] for matrices. d: the step's Dims.
+enum class Op : std::uint8_t {
+  // out[hidden] = table[token] * d.scale                                            w: table [vocab, hidden]
+  embed,
+  // out[2 * D/2] = cos(position * f_i) for all i, then sin(position * f_i); f = the step's constants [D/2].
+  // The angle is the float32 product.
+  rope_angles,
+  // out[n] = norm(in; w)                                                            w: [n]
+  rms_norm,
+  // out[n0 + n1 + ...] = the products of in[k] with each of w, one after the other  w: 1 to 3 of [n_i, k]
+  linear,
+  // out[n] = gelu(w0 in) * (w1 in)                                                  w: gate [n, k], up [n, k]
+  linear_gelu_mul,
+  // out[n] = gelu(w in0) * in1[d.offset + j]                                        w: [n, k]
+  linear_gelu_gate,
+  // out[n] = c * tanh((w in) / c), c = d.scale; plain product when c is 0           w: [n, k]
+  linear_softcap,
+  // in0 = q | k | v of one token (no v when d.values_are_keys; only q when !d.owns_kv), in1 = angles.
+  // out[heads * D] = rope(norm(q; w0)) per head. With own K/V, into the cache of layer d.kv_layer at the row's position:
+  // K = rope(norm(k; w1)), V = rms(v), where v is the raw k when d.values_are_keys.
+  // rope(a)[i] = a[i] cos_i - a[i + D/2] sin_i, rope(a)[i + D/2] = a[i + D/2] cos_i + a[i] sin_i.
+  qkv_norm_rope,
+  // out[heads * D] = softmax(q . K) V over the visible keys of the cache of layer d.kv_layer; no scale. Key position t is
+  // visible to the row at p iff t <= p, or when d.window > 0 iff t <= block_end(p) and p - t < d.window: only sliding layers
+  // look ahead inside an image. Query head n reads K/V head n / (heads / kv_heads).
+  attention,
+  // h = (h + norm(in1; w0)) * w1, where in0 = out0 = h, in place; without w1 (absent) no factor.
+  // Then out_i = norm(h; w_(i+1)) for i = 1..3; the one with d.scaled_output = i is also multiplied by d.scale.
+  residual_norm,
+  // A = in[layers * P] as [layers, P]; out = (norm(A * d.scale; w1) + table[token] * d.scale2) * 2^(-1/2)
+  //                                                                                 w: table [vocab, layers * P], [P]
+  ple_inputs,
+  // z = in[experts]: the d.experts_used largest, ties to the lower id, in descending order.
+  // out0[used] = their ids (int32), out1[used] = softmax(z over the picked) * w[id]  w: per-expert scale [experts]
+  route,
+  // out[used * n]: for each picked expert e (in1 = ids): gelu(w0_e in0) * (w1_e in0)
+  expert_gelu_mul,
+  // out[used * n]: for each picked expert e (in1 = ids): w_e in0[slot * k ...]
+  expert_linear,
+  // in: h, dense [n], experts [used * n], expert weights [used]; out0 = h in place.
+  // m = sum over slots ascending of weight * expert; y = norm(norm(dense; w0) + norm(m; w1); w2);
+  // h = (h + y) * w3; out1 = norm(h; w4) when present.
+  moe_combine,
+  // out[1] (int32) = the index of the largest of in[n], ties to the lower index
+  argmax,
+};
+
+inline constexpr int kOpCount = static_cast<int>(Op::argmax) + 1;
+
+std::string_view name_of(Op op);
+
+}  // namespace lapidary::graph

@@ -1,0 +1,68 @@
+// The architecture of one Gemma 4 text model, as far as it decides which graph is built. Two checkpoints with equal
+// Shapes run through the same graph.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace lapidary::graph {
+
+inline constexpr std::int32_t kMaxLayers = 128;
+
+enum class LayerKind : std::uint8_t { sliding, full };
+
+// Rotary embedding of one layer kind: frequency i of a head is theta^(-2i/D) / factor for i < int(partial * D / 2), else 0.
+struct Rope {
+  double theta = 10000.0;
+  double partial = 1.0;  // fraction of the pairs that rotate; 1 for the default type
+  double factor = 1.0;
+
+  bool operator==(const Rope&) const = default;
+};
+
+struct LayerShape {
+  LayerKind kind = LayerKind::sliding;
+  std::int32_t kv_heads = 0;
+  std::int32_t head_dim = 0;
+  std::int32_t intermediate = 0;  // width of the dense MLP
+  std::int32_t kv_layer = 0;      // the layer whose K/V this one reads; itself when it owns them
+  bool values_are_keys = false;   // no v_proj: V comes from the raw k_proj output
+
+  bool operator==(const LayerShape&) const = default;
+};
+
+struct Shape {
+  std::int32_t vocab = 0;
+  std::int32_t hidden = 0;
+  std::int32_t heads = 0;          // query heads, the same in every layer
+  std::int32_t window = 0;         // keys a sliding layer sees, the token itself included
+  std::int32_t ple_width = 0;      // per-layer embeddings: 0 = none
+  std::int32_t ple_vocab = 0;
+  std::int32_t experts = 0;        // 0 = no mixture of experts
+  std::int32_t experts_used = 0;
+  std::int32_t expert_width = 0;
+  std::int32_t max_positions = 0;
+  bool bidirectional_images = false;
+  float norm_epsilon = 1e-6f;
+  float softcap = 0.0f;            // 0 = none
+  Rope rope[2];                    // by LayerKind
+  std::int32_t layer_count = 0;
+  std::array<LayerShape, kMaxLayers> layers{};  // those from layer_count on are default values
+
+  constexpr std::span<const LayerShape> each_layer() const { return std::span(layers).first(layer_count); }
+
+  bool operator==(const Shape&) const = default;
+};
+
+// The MTP drafter that belongs to a target.
+struct AssistantShape {
+  Shape text;                       // its layers own no K/V: kv_layer is -1
+  std::int32_t target_hidden = 0;
+  std::int32_t centroids = 0;       // 0 = dense head
+  std::int32_t centroids_used = 0;
+
+  bool operator==(const AssistantShape&) const = default;
+};
+
+}  // namespace lapidary::graph

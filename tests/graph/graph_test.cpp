@@ -1,0 +1,184 @@
+// What must hold in every graph, whatever the model.
+#include <boost/ut.hpp>
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "graph/graph.hpp"
+
+namespace lapidary::test {
+namespace {
+
+using namespace boost::ut;
+using namespace lapidary::graph;
+
+const Graph& graph_named(std::string_view name) {
+  for (const Graph* graph : compiled_graphs())
+    if (graph->name == name) return *graph;
+  throw std::runtime_error("no graph " + std::string(name));
+}
+
+template <class F>
+void for_each_segment(F&& f) {
+  for (const Graph* graph : compiled_graphs())
+    for (const Segment& segment : graph->segments) f(*graph, segment);
+}
+
+bool overlap(const Buffer& a, const Buffer& b) {
+  return a.region == b.region && a.offset < b.offset + b.row_bytes && b.offset < a.offset + a.row_bytes;
+}
+
+bool touches(std::span<const BufferId> ids, const Segment& segment, const Buffer& buffer) {
+  for (const BufferId id : ids)
+    if (id != kNone && overlap(segment.buffers[id], buffer)) return true;
+  return false;
+}
+
+// Everything step i waits for, directly or not.
+std::set<int> all_before(const Segment& segment, int i) {
+  std::set<int> before;
+  std::vector<int> open = {i};
+  while (!open.empty()) {
+    const int step = open.back();
+    open.pop_back();
+    for (const int wait : segment.steps[step].after)
+      if (before.insert(wait).second) open.push_back(wait);
+  }
+  return before;
+}
+
+int count_steps(const Segment& segment, int layer) {
+  int count = 0;
+  for (const Step& step : segment.steps) count += step.layer == layer;
+  return count;
+}
+
+bool near(float value, double expected) { return std::abs(value - expected) <= 1e-7 * std::abs(expected); }
+
+const suite<"graphs"> graphs = [] {
+  "no layer has more steps than its budget"_test = [] {
+    for_each_segment([](const Graph& graph, const Segment& segment) {
+      const int budget = graph.shape.experts || graph.shape.ple_width ? 12 : 9;
+      for (int layer = 0; layer < graph.shape.layer_count; ++layer)
+        expect(count_steps(segment, layer) <= budget) << graph.name << " layer " << layer;
+    });
+  };
+
+  "what a step reads is what the last step that touched those bytes wrote"_test = [] {
+    for_each_segment([](const Graph& graph, const Segment& segment) {
+      for (std::size_t i = 0; i < segment.steps.size(); ++i)
+        for (const BufferId id : segment.steps[i].in) {
+          if (id == kNone || id <= kNext) continue;
+          bool written = false;
+          for (std::size_t j = 0; j < i; ++j)
+            for (const BufferId out : segment.steps[j].out)
+              if (out != kNone && overlap(segment.buffers[out], segment.buffers[id])) written = out == id;
+          expect(written) << graph.name << " step " << i;
+        }
+    });
+  };
+
+  "steps that share bytes are ordered by their waits"_test = [] {
+    for_each_segment([](const Graph& graph, const Segment& segment) {
+      for (int i = 0; i < static_cast<int>(segment.steps.size()); ++i) {
+        const Step& later = segment.steps[i];
+        const std::set<int> before = all_before(segment, i);
+        for (int j = 0; j < i; ++j) {
+          const Step& earlier = segment.steps[j];
+          bool conflict = false;
+          for (const BufferId id : later.out)
+            if (id != kNone)
+              conflict |= touches(earlier.in, segment, segment.buffers[id]) || touches(earlier.out, segment, segment.buffers[id]);
+          for (const BufferId id : later.in)
+            if (id != kNone) conflict |= touches(earlier.out, segment, segment.buffers[id]);
+          const bool stores = earlier.op == Op::qkv_norm_rope && earlier.dims.owns_kv;
+          conflict |= stores && later.op == Op::attention && later.dims.kv_layer == earlier.dims.kv_layer;
+          expect(!conflict || before.count(j)) << graph.name << " steps " << j << " and " << i;
+        }
+      }
+    });
+  };
+
+  "the buffers that outlive a segment lie at the same place in all of them"_test = [] {
+    for (const Graph* graph : compiled_graphs())
+      for (const Segment& segment : graph->segments)
+        for (BufferId id = 0; id <= kNext; ++id) {
+          const Buffer &here = segment.buffers[id], &there = graph->segments[0].buffers[id];
+          expect(here.name == there.name && here.offset == there.offset && here.row_bytes == there.row_bytes &&
+                 here.region == there.region);
+        }
+  };
+
+  "every layer's output can be tapped where all rows pass all layers"_test = [] {
+    for (const Graph* graph : compiled_graphs())
+      for (const SegmentId id : {SegmentId::prefill_all, SegmentId::forward}) {
+        std::vector<int> taps;
+        for (const Step& step : graph->segment(id).steps)
+          if (step.tap != kNone) taps.push_back(step.tap);
+        expect(fatal(taps.size() == static_cast<std::size_t>(graph->shape.layer_count)));
+        for (std::size_t l = 0; l < taps.size(); ++l) expect(taps[l] == static_cast<int>(l));
+      }
+  };
+
+  "a prompt runs the layers above the last own K/V for the output rows only"_test = [] {
+    for (const Graph* graph : compiled_graphs()) {
+      int last_own = 0;
+      for (int l = 0; l < graph->shape.layer_count; ++l)
+        if (graph->shape.layers[l].kv_layer == l) last_own = l;
+      for (const Step& step : graph->segment(SegmentId::prefill).steps) {
+        const bool all = step.layer < last_own ||
+                         (step.layer == last_own && (step.op == Op::linear || step.op == Op::qkv_norm_rope) &&
+                          step.dims.k != step.dims.heads * step.dims.head_dim && step.rows == RowSet::chunk);
+        expect(step.rows == (all ? RowSet::chunk : RowSet::last)) << graph->name << " layer " << step.layer;
+      }
+      expect(graph->segment(SegmentId::prefill).steps.front().rows == RowSet::chunk);
+    }
+  };
+
+  "constants of the published models are those of the definition"_test = [] {
+    const auto scale = [](const char* name) { return graph_named(name).segment(SegmentId::forward).steps[0].dims.scale; };
+    expect(scale("gemma-4-e2b") == 39.25f);
+    expect(scale("gemma-4-e4b") == 50.5f);
+    expect(scale("gemma-4-12b") == 62.0f);
+    expect(scale("gemma-4-26b-a4b") == 53.0f);
+    expect(scale("gemma-4-31b") == 73.5f);
+
+    for (const char* name : {"gemma-4-e2b", "gemma-4-31b"}) {
+      const auto constants = graph_named(name).constants;
+      expect(fatal(constants.size() == 2u));
+      const auto sliding = constants[0], full = constants[1];
+      expect(fatal(sliding.size() == 128u && full.size() == 256u));
+      expect(sliding[0] == 1.0f && near(sliding[1], 0.93057203) && near(sliding[63], 0.010746079) &&
+             near(sliding[127], 1.0746079e-4));
+      expect(full[0] == 1.0f && near(full[1], 0.94746351) && near(full[32], 0.17782794) && near(full[63], 0.033376247));
+      for (std::size_t i = 64; i < full.size(); ++i) expect(full[i] == 0.0f);
+    }
+    for (const Step& step : graph_named("gemma-4-26b-a4b").segment(SegmentId::forward).steps)
+      if (step.op == Op::residual_norm && step.dims.scaled_output) expect(near(step.dims.scale, 0.018844459));
+    for (const Step& step : graph_named("gemma-4-e2b").segment(SegmentId::forward).steps)
+      if (step.op == Op::ple_inputs) expect(near(step.dims.scale, 0.025515518) && step.dims.scale2 == 16.0f);
+  };
+
+  "layers of E2B share the K/V of the last own layer of their kind"_test = [] {
+    const Shape& shape = graph_named("gemma-4-e2b").shape;
+    expect(fatal(shape.layer_count == 35));
+    for (int l = 0; l < 35; ++l)
+      expect(shape.layers[l].kv_layer == (l < 15 ? l : shape.layers[l].kind == LayerKind::full ? 14 : 13)) << l;
+    expect(shape.layers[14].intermediate == 6144 && shape.layers[15].intermediate == 12288);
+  };
+
+  "every published graph names its assistant"_test = [] {
+    const std::map<std::string, int> hidden = {{"gemma-4-e2b", 256}, {"gemma-4-e4b", 256}, {"gemma-4-12b", 1024},
+                                               {"gemma-4-26b-a4b", 1024}, {"gemma-4-31b", 1024}, {"pebble", 128}};
+    for (const auto& [name, width] : hidden) {
+      const Graph& graph = graph_named(name);
+      expect(fatal(graph.assistant != nullptr)) << name;
+      expect(graph.assistant->text.hidden == width && graph.assistant->target_hidden == graph.shape.hidden) << name;
+      expect((graph.assistant->centroids > 0) == (graph.shape.ple_width > 0)) << name;
+    }
+  };
+};
+
+}  // namespace
+}  // namespace lapidary::test

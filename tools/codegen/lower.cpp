@@ -1,0 +1,265 @@
+// Stage 2: the ops of a segment, one by one, as the model's definition gives them.
+#include <cassert>
+
+#include "stages.hpp"
+
+namespace lapidary::codegen {
+namespace {
+
+using graph::Dims;
+using graph::LayerShape;
+using graph::RowSet;
+using graph::SegmentId;
+using graph::WeightClass;
+using graph::WeightId;
+
+class Lowering {
+ public:
+  Lowering(const Model& model, Weights& weights) : model_(model), shape_(model.shape), weights_(weights) {
+    const std::int64_t hidden_bytes = shape_.hidden * std::int64_t{sizeof(float)};
+    result_.values = {{"h", graph::Region::rows, hidden_bytes},
+                      {"hidden", graph::Region::outputs, hidden_bytes},
+                      {"logits", graph::Region::outputs, shape_.vocab * std::int64_t{sizeof(float)}},
+                      {"next", graph::Region::outputs, sizeof(std::int32_t)}};
+  }
+
+  Lowered run(SegmentId segment) {
+    switch (segment) {
+      case SegmentId::prefill: body(RowSet::chunk, RowSet::last); break;
+      case SegmentId::prefill_all: body(RowSet::chunk, RowSet::chunk); break;
+      case SegmentId::forward: body(RowSet::verify, RowSet::verify); break;
+      case SegmentId::head: head(); break;
+      case SegmentId::select: select(); break;
+    }
+    return std::move(result_);
+  }
+
+ private:
+  static constexpr ValueId kH = graph::kResidual;
+
+  ValueId value(std::string name, std::int64_t width) {
+    result_.values.push_back({std::move(name), graph::Region::rows, width * std::int64_t{sizeof(float)}});
+    return static_cast<ValueId>(result_.values.size() - 1);
+  }
+
+  Node& add(Kind kind, std::vector<ValueId> in, std::vector<ValueId> out, std::vector<WeightId> weights, Dims dims) {
+    Node node;
+    node.kind = kind;
+    node.rows = rows_;
+    node.layer = layer_;
+    node.in = std::move(in);
+    node.out = std::move(out);
+    node.weights = std::move(weights);
+    node.dims = dims;
+    node.dims.epsilon = shape_.norm_epsilon;
+    return result_.nodes.emplace_back(std::move(node));
+  }
+
+  std::string in_layer(const char* name) const { return "layers." + std::to_string(layer_) + "." + name; }
+  WeightId matrix(const std::string& name, int rows, int cols) {
+    return weights_.find_or_add({name, WeightClass::matrix, 0, rows, cols});
+  }
+  WeightId embedding(const std::string& name, int rows, int cols) {
+    return weights_.find_or_add({name, WeightClass::embedding, 0, rows, cols});
+  }
+  WeightId expert_matrix(const std::string& name, int rows, int cols) {
+    return weights_.find_or_add({name, WeightClass::experts, shape_.experts, rows, cols});
+  }
+  WeightId vector(const std::string& name, int cols) {
+    return weights_.find_or_add({name, WeightClass::vector, 0, 1, cols});
+  }
+
+  ValueId linear(const char* name, ValueId in, const std::string& weight, int n, int k) {
+    const ValueId out = value(name, n);
+    add(Kind::linear, {in}, {out}, {matrix(weight, n, k)}, {.k = k, .n = {n}});
+    return out;
+  }
+
+  ValueId norm(const char* name, ValueId in, const std::string& weight, int n) {
+    const ValueId out = value(name, n);
+    add(Kind::rms_norm, {in}, {out}, {vector(weight, n)}, {.n = {n}});
+    return out;
+  }
+
+  // h += norm(update)
+  void add_normed(ValueId update, const std::string& weight) {
+    const ValueId normed = norm("normed", update, weight, shape_.hidden);
+    add(Kind::add, {kH, normed}, {kH}, {}, {.n = {shape_.hidden}});
+  }
+
+  void body(RowSet rows, RowSet rest) {
+    rows_ = rows;
+    layer_ = graph::kOutsideLayers;
+    add(Kind::embed, {}, {kH}, {embedding("embed_tokens", shape_.vocab, shape_.hidden)},
+        {.n = {shape_.hidden}, .scale = model_.embedding_scale});
+    for (std::size_t i = 0; i < model_.frequencies.size(); ++i) {
+      const auto& frequencies = model_.frequencies[i];
+      const char* name = frequencies.kind == graph::LayerKind::full ? "angles_full" : "angles_sliding";
+      angles_.push_back(value(name, frequencies.head_dim));
+      add(Kind::rope_angles, {}, {angles_.back()}, {}, {.n = {frequencies.head_dim}, .head_dim = frequencies.head_dim})
+          .constants = static_cast<std::int16_t>(i);
+    }
+    if (shape_.ple_width) per_layer_inputs();
+
+    int last_own = 0;
+    for (int l = 0; l < shape_.layer_count; ++l)
+      if (shape_.layers[l].kv_layer == l) last_own = l;
+    ValueId x = norm("x", kH, "layers.0.input_layernorm.weight", shape_.hidden);
+    for (int l = 0; l < shape_.layer_count; ++l) {
+      layer_ = static_cast<std::int16_t>(l);
+      x = decoder_layer(shape_.layers[l], l, x, l == last_own ? rest : rows_);
+    }
+  }
+
+  void per_layer_inputs() {
+    const int width = shape_.layer_count * shape_.ple_width;
+    const ValueId projected = linear("ple_projected", kH, "per_layer_model_projection", width, shape_.hidden);
+    per_layer_ = value("ple", width);
+    add(Kind::ple_inputs, {projected}, {per_layer_},
+        {embedding("embed_tokens_per_layer", shape_.ple_vocab, width),
+         vector("per_layer_projection_norm.weight", shape_.ple_width)},
+        {.n = {shape_.ple_width, shape_.layer_count}, .scale = model_.inverse_root_hidden, .scale2 = model_.ple_table_scale});
+  }
+
+  // From the layer's normed input to that of the next layer. `rest`: the rows that still matter once this layer's K/V are
+  // stored.
+  ValueId decoder_layer(const LayerShape& layer, int l, ValueId x, RowSet rest) {
+    const int hidden = shape_.hidden;
+    attention_block(layer, l, x, rest);
+
+    x = norm("x", kH, in_layer("pre_feedforward_layernorm.weight"), hidden);
+    const bool moe = shape_.experts > 0;
+    ValueId expert_x = graph::kNone, router_x = graph::kNone;
+    if (moe) {
+      expert_x = norm("expert_x", kH, in_layer("pre_feedforward_layernorm_2.weight"), hidden);
+      router_x = value("router_x", hidden);
+      add(Kind::rms_norm, {kH}, {router_x}, {vector(in_layer("router.scale"), hidden)},
+          {.n = {hidden}, .scaled_output = 3, .scale = model_.inverse_root_hidden});
+    }
+    const ValueId gate = linear("gate", x, in_layer("mlp.gate_proj"), layer.intermediate, hidden);
+    const ValueId up = linear("up", x, in_layer("mlp.up_proj"), layer.intermediate, hidden);
+    const ValueId inner = value("inner", layer.intermediate);
+    add(Kind::gelu_mul, {gate, up}, {inner}, {}, {});
+    const ValueId dense = linear("mlp", inner, in_layer("mlp.down_proj"), hidden, layer.intermediate);
+
+    if (moe) mixture_of_experts(expert_x, router_x, dense);
+    else add_normed(dense, in_layer("post_feedforward_layernorm.weight"));
+    if (shape_.ple_width) per_layer_block(l);
+    add(Kind::scale, {kH}, {kH}, {vector(in_layer("layer_scalar"), 1)}, {.n = {hidden}}).tap = layer_;
+    if (l + 1 == shape_.layer_count) return graph::kNone;
+    return norm("x", kH, "layers." + std::to_string(l + 1) + ".input_layernorm.weight", hidden);
+  }
+
+  void attention_block(const LayerShape& layer, int l, ValueId x, RowSet rest) {
+    const int hidden = shape_.hidden, dim = layer.head_dim;
+    const bool own = layer.kv_layer == l;
+    const Dims heads{.heads = shape_.heads, .kv_heads = layer.kv_heads, .head_dim = dim, .kv_layer = layer.kv_layer,
+                     .owns_kv = own, .values_are_keys = own && layer.values_are_keys};
+    const ValueId angles = angles_[model_.frequencies_of(layer)];
+
+    const ValueId q = linear("q", x, in_layer("self_attn.q_proj"), shape_.heads * dim, hidden);
+    ValueId k = graph::kNone, v = graph::kNone;
+    if (own) {
+      k = linear("k", x, in_layer("self_attn.k_proj"), layer.kv_heads * dim, hidden);
+      v = layer.values_are_keys ? k : linear("v", x, in_layer("self_attn.v_proj"), layer.kv_heads * dim, hidden);
+    }
+
+    const ValueId normed_q = value("normed_q", shape_.heads * dim), query = value("query", shape_.heads * dim);
+    add(Kind::head_norm, {q}, {normed_q}, {vector(in_layer("self_attn.q_norm.weight"), dim)}, heads);
+    add(Kind::rope, {normed_q, angles}, {query}, {}, {});
+    if (own) {
+      const ValueId normed = value("normed_k", layer.kv_heads * dim), rotated = value("key", layer.kv_heads * dim),
+                    values = value("value", layer.kv_heads * dim);
+      add(Kind::head_norm, {k}, {normed}, {vector(in_layer("self_attn.k_norm.weight"), dim)}, {});
+      add(Kind::rope, {normed, angles}, {rotated}, {}, {});
+      add(Kind::store, {rotated}, {}, {}, {});
+      add(Kind::head_norm, {v}, {values}, {}, {});
+      add(Kind::store, {values}, {}, {}, {});
+    }
+    rows_ = rest;
+    const ValueId attended = value("attended", shape_.heads * dim);
+    add(Kind::attention, {query}, {attended}, {},
+        {.heads = shape_.heads, .kv_heads = layer.kv_heads, .head_dim = dim,
+         .window = layer.kind == graph::LayerKind::sliding ? shape_.window : 0, .kv_layer = layer.kv_layer});
+    const ValueId projected = linear("attention_out", attended, in_layer("self_attn.o_proj"), hidden, shape_.heads * dim);
+    add_normed(projected, in_layer("post_attention_layernorm.weight"));
+  }
+
+  void mixture_of_experts(ValueId expert_x, ValueId router_x, ValueId dense) {
+    const int hidden = shape_.hidden, used = shape_.experts_used, width = shape_.expert_width;
+    const Dims experts{.experts = shape_.experts, .experts_used = used};
+    const ValueId scores = linear("scores", router_x, in_layer("router.proj"), shape_.experts, hidden);
+    const ValueId ids = value("expert_ids", used), shares = value("expert_weights", used);
+    add(Kind::route, {scores}, {ids, shares}, {vector(in_layer("router.per_expert_scale"), shape_.experts)}, experts);
+
+    const auto expert_linear = [&](const char* name, ValueId in, const char* weight, int n, int k) {
+      const ValueId out = value(name, used * n);
+      Dims dims = experts;
+      dims.k = k;
+      dims.n = {n};
+      add(Kind::expert_linear, {in, ids}, {out}, {expert_matrix(in_layer(weight), n, k)}, dims);
+      return out;
+    };
+    const ValueId gate = expert_linear("expert_gate", expert_x, "experts.gate_proj", width, hidden);
+    const ValueId up = expert_linear("expert_up", expert_x, "experts.up_proj", width, hidden);
+    const ValueId inner = value("expert_inner", used * width);
+    add(Kind::gelu_mul, {gate, up}, {inner}, {}, {});
+    const ValueId down = expert_linear("expert_out", inner, "experts.down_proj", hidden, width);
+
+    const ValueId dense_normed = norm("dense_normed", dense, in_layer("post_feedforward_layernorm_1.weight"), hidden);
+    const ValueId mixed = value("mixed", hidden);
+    add(Kind::weighted_sum, {down, shares}, {mixed}, {}, experts);
+    const ValueId mixed_normed = norm("mixed_normed", mixed, in_layer("post_feedforward_layernorm_2.weight"), hidden);
+    const ValueId sum = value("sum", hidden);
+    add(Kind::add, {dense_normed, mixed_normed}, {sum}, {}, {});
+    add_normed(sum, in_layer("post_feedforward_layernorm.weight"));
+  }
+
+  void per_layer_block(int l) {
+    const int width = shape_.ple_width;
+    const ValueId gate = linear("ple_gate", kH, in_layer("per_layer_input_gate"), width, shape_.hidden);
+    const ValueId gated = value("ple_gated", width);
+    add(Kind::gelu_mul, {gate, per_layer_}, {gated}, {}, {.offset = l * width});
+    const ValueId out = linear("ple_out", gated, in_layer("per_layer_projection"), shape_.hidden, width);
+    add_normed(out, in_layer("post_per_layer_input_norm.weight"));
+  }
+
+  void head() {
+    rows_ = RowSet::last;
+    add(Kind::rms_norm, {kH}, {graph::kHidden}, {vector("norm.weight", shape_.hidden)}, {.n = {shape_.hidden}});
+    const ValueId raw = value("raw_logits", shape_.vocab);
+    add(Kind::linear, {graph::kHidden}, {raw}, {embedding("embed_tokens", shape_.vocab, shape_.hidden)},
+        {.k = shape_.hidden, .n = {shape_.vocab}});
+    add(Kind::softcap, {raw}, {graph::kLogits}, {}, {.scale = shape_.softcap});
+  }
+
+  void select() {
+    rows_ = RowSet::last;
+    add(Kind::argmax, {graph::kLogits}, {graph::kNext}, {}, {.n = {shape_.vocab}});
+  }
+
+  const Model& model_;
+  const graph::Shape& shape_;
+  Weights& weights_;
+  Lowered result_;
+  RowSet rows_ = RowSet::chunk;
+  std::int16_t layer_ = graph::kOutsideLayers;
+  std::vector<ValueId> angles_;  // by Model::frequencies
+  ValueId per_layer_ = graph::kNone;
+};
+
+}  // namespace
+
+WeightId Weights::find_or_add(Slot slot) {
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    if (slots[i].name == slot.name) {
+      assert(slots[i].rows == slot.rows && slots[i].cols == slot.cols);
+      return static_cast<WeightId>(i);
+    }
+  slots.push_back(std::move(slot));
+  return static_cast<WeightId>(slots.size() - 1);
+}
+
+Lowered lower(const Model& model, SegmentId segment, Weights& weights) { return Lowering(model, weights).run(segment); }
+
+}  // namespace lapidary::codegen

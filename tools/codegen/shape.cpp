@@ -1,0 +1,109 @@
+// Stage 1: read the description of a model, validate it, and compute every constant that follows from it.
+#include <bit>
+#include <cmath>
+#include <filesystem>
+
+#include <simdjson.h>
+
+#include "checkpoint/checkpoint.hpp"
+#include "stages.hpp"
+
+namespace lapidary::codegen {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int32_t kDefaultChunk = 256;
+constexpr std::int32_t kLargestImageBlock = 512;  // a chunk never splits an image block
+
+float round_to_bf16(double value) {
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  const std::uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  return std::bit_cast<float>(rounded & 0xffff0000u);
+}
+
+std::vector<float> rope_frequencies(const graph::Rope& rope, std::int32_t head_dim) {
+  std::vector<float> values(head_dim / 2, 0.0f);
+  const auto rotating = static_cast<std::size_t>(rope.partial * head_dim / 2);
+  for (std::size_t i = 0; i < rotating; ++i)
+    values[i] = static_cast<float>(std::pow(rope.theta, -2.0 * static_cast<double>(i) / head_dim) / rope.factor);
+  return values;
+}
+
+void derive(Model& model) {
+  const graph::Shape& shape = model.shape;
+  model.embedding_scale = round_to_bf16(std::sqrt(shape.hidden));
+  model.ple_table_scale = round_to_bf16(std::sqrt(shape.ple_width));
+  model.inverse_root_hidden = static_cast<float>(1.0 / std::sqrt(shape.hidden));
+  for (const graph::LayerShape& layer : shape.each_layer())
+    if (model.frequencies_of(layer) == graph::kNone)
+      model.frequencies.push_back({layer.kind, layer.head_dim,
+                                   rope_frequencies(shape.rope[static_cast<int>(layer.kind)], layer.head_dim)});
+}
+
+std::int32_t parameter(simdjson::dom::object description, const char* key, std::int32_t fallback, std::int32_t most,
+                       const std::string& path) {
+  simdjson::dom::element element;
+  if (description[key].get(element)) return fallback;
+  std::int64_t value = 0;
+  if (element.get(value)) fail(ErrorKind::wrong_type, path, std::string(key) + ", expected an integer");
+  if (value < 1 || value > most)
+    fail(ErrorKind::bad_value, path,
+         std::string(key) + ", expected 1 to " + std::to_string(most) + ", got " + std::to_string(value));
+  return static_cast<std::int32_t>(value);
+}
+
+graph::AssistantShape assistant_of(std::string_view json, const std::string& where) {
+  const Config config = parse_config(json, where);
+  if (!config.assistant) fail(ErrorKind::unsupported, where, "model_type, expected an assistant, got " + config.model_type);
+  return *config.assistant;
+}
+
+std::string config_text(const std::string& path) {
+  return read_text_file(fs::is_directory(path) ? path + "/config.json" : path);
+}
+
+// A name for a shape that came without one: the folder it lies in.
+std::string name_from(const std::string& path) {
+  const fs::path absolute = fs::absolute(path).lexically_normal();
+  if (fs::is_directory(absolute)) return absolute.has_filename() ? absolute.filename() : absolute.parent_path().filename();
+  return absolute.stem() == "config" ? absolute.parent_path().filename() : absolute.stem();
+}
+
+}  // namespace
+
+std::int16_t Model::frequencies_of(const graph::LayerShape& layer) const {
+  for (std::size_t i = 0; i < frequencies.size(); ++i)
+    if (frequencies[i].kind == layer.kind && frequencies[i].head_dim == layer.head_dim) return static_cast<std::int16_t>(i);
+  return graph::kNone;
+}
+
+Model read_model(const std::string& path, const std::string& assistant) {
+  const std::string text = config_text(path);
+  simdjson::dom::parser parser;
+  simdjson::dom::element root;
+  simdjson::dom::object description;
+  if (parser.parse(text).get(root) || root.get(description)) fail(ErrorKind::not_json, path, "expected a JSON object");
+
+  Model model;
+  std::string config_json = text;
+  simdjson::dom::element part;
+  if (!description["config"].get(part)) config_json = simdjson::minify(part);
+  const Config config = parse_config(config_json, path);
+  if (config.assistant) fail(ErrorKind::unsupported, path, "expected a target model, got an assistant");
+  model.shape = config.shape;
+
+  std::string_view name;
+  model.name = description["name"].get(name) ? name_from(path) : std::string(name);
+  model.chunk_max = parameter(description, "chunk_max",
+                              model.shape.bidirectional_images ? kLargestImageBlock : kDefaultChunk, 4096, path);
+  model.verify_max = parameter(description, "verify_max", graph::kMaxVerifyRows, graph::kMaxVerifyRows, path);
+  if (!assistant.empty())
+    model.assistant = assistant_of(config_text(assistant), assistant);
+  else if (!description["assistant"].get(part))
+    model.assistant = assistant_of(std::string(simdjson::minify(part)), path + ": assistant");
+  derive(model);
+  return model;
+}
+
+}  // namespace lapidary::codegen

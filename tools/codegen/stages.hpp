@@ -1,0 +1,118 @@
+// The five stages of the code generator, one file each, in the order they run:
+//   shape: files -> Model      lower: Model -> ops of a segment      fuse: ops -> steps      place: steps -> buffers with
+//   offsets and dependencies   emit: everything -> constexpr C++
+#pragma once
+
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "graph/graph.hpp"
+
+namespace lapidary::codegen {
+
+// What the config says, and every constant derived from it.
+struct Model {
+  std::string name;
+  std::int32_t chunk_max = 0;
+  std::int32_t verify_max = 0;
+  graph::Shape shape;
+  std::optional<graph::AssistantShape> assistant;
+
+  float embedding_scale = 0;       // sqrt(hidden), rounded to bf16
+  float ple_table_scale = 0;       // sqrt(ple_width), rounded to bf16
+  float inverse_root_hidden = 0;   // hidden^(-1/2)
+
+  struct Frequencies {
+    graph::LayerKind kind;
+    std::int32_t head_dim;
+    std::vector<float> values;  // [head_dim / 2]
+  };
+  std::vector<Frequencies> frequencies;  // one entry for each (kind, head_dim) in use
+
+  std::int16_t frequencies_of(const graph::LayerShape& layer) const;
+};
+
+// The kinds of op before fusion: what a graph::Op does, taken apart.
+enum class Kind {
+  embed, rope_angles, rms_norm, linear, gelu_mul, softcap, head_norm, rope, store, attention, add, scale, ple_inputs, route,
+  expert_linear, weighted_sum, argmax,
+};
+
+using ValueId = int;  // into Lowered::values
+
+struct Value {
+  std::string name;
+  graph::Region region = graph::Region::rows;
+  std::int64_t row_bytes = 0;
+};
+
+// An op before fusion and, with `fused` set, a step before placement. The merge of several ops is plain: the union of their
+// outer inputs, visible outputs, weights and dims, in order.
+struct Node {
+  Kind kind{};
+  graph::Op fused{};
+  graph::RowSet rows{};
+  std::int16_t layer = graph::kOutsideLayers;
+  std::vector<ValueId> in, out;
+  std::vector<graph::WeightId> weights;
+  std::int16_t constants = graph::kNone;
+  std::int16_t tap = graph::kNone;
+  graph::Dims dims{};
+};
+
+struct Lowered {
+  std::vector<Value> values;  // the first four are the pinned buffers of graph.hpp
+  std::vector<Node> nodes;
+};
+
+struct Slot {
+  std::string name;
+  graph::WeightClass kind{};
+  std::int32_t experts = 0, rows = 0, cols = 0;
+};
+
+// The weights a model needs, found by name while lowering; every segment shares them.
+struct Weights {
+  std::vector<Slot> slots;
+  graph::WeightId find_or_add(Slot slot);
+};
+
+struct Placed {
+  std::vector<graph::Buffer> buffers;
+  std::vector<graph::Step> steps;  // without `after`
+  std::vector<std::vector<std::int16_t>> after;
+  std::vector<std::string> buffer_names;
+  std::int64_t row_bytes = 0;
+  std::int64_t output_bytes = 0;
+};
+
+// `path`: a graph description, a config.json, or a checkpoint folder; `assistant` likewise or empty.
+Model read_model(const std::string& path, const std::string& assistant);
+Lowered lower(const Model& model, graph::SegmentId segment, Weights& weights);
+void fuse(Lowered& lowered);
+Placed place(const Lowered& lowered);
+
+// All stages but the last: a Graph over storage that lives in this object.
+class Built {
+ public:
+  explicit Built(Model model);
+  Built(const Built&) = delete;
+  Built& operator=(const Built&) = delete;
+  const graph::Graph& graph() const { return graph_; }
+
+ private:
+  Model model_;
+  Weights weights_;
+  std::vector<Placed> segments_;
+  std::vector<graph::WeightSlot> slots_;
+  std::vector<std::span<const float>> constants_;
+  graph::Graph graph_;
+};
+
+// `symbol` names the graph in the generated code.
+void emit_graph(std::ostream& out, const graph::Graph& graph, const std::string& symbol);
+void emit_registry(std::ostream& out, const std::vector<std::string>& symbols);
+
+}  // namespace lapidary::codegen
