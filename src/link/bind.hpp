@@ -1,0 +1,37 @@
+// Finds the tensors of one weight slot in a checkpoint and checks them.
+#pragma once
+
+#include <string>
+
+#include "checkpoint/checkpoint.hpp"
+#include "graph/graph.hpp"
+#include "link/weight.hpp"
+
+namespace lapidary::link {
+
+class Binder {
+ public:
+  explicit Binder(const Checkpoint& checkpoint);
+
+  // The slot's values are in the checkpoint. Asked of all slots before any is bound: a layer that is missing explains more
+  // than a shape that is wrong because of it.
+  void check_present(const graph::WeightSlot& slot) const { required(values_name(slot)); }
+
+  Matrix matrix(const graph::WeightSlot& slot) const;
+  // Widens the vector to float32: [slot.cols]
+  void vector(const graph::WeightSlot& slot, float* out) const;
+
+ private:
+  std::string module_of(const graph::WeightSlot& slot) const;    // the path that the quantization block uses
+  std::string values_name(const graph::WeightSlot& slot) const;
+  Matrix plain_matrix(const graph::WeightSlot& slot, const std::string& module) const;
+  Matrix packed_matrix(const graph::WeightSlot& slot, const std::string& module, const QuantizedAs& as) const;
+  Matrix fused_experts(const graph::WeightSlot& slot) const;
+  const Tensor& required(const std::string& name) const;
+
+  const Checkpoint& checkpoint_;
+  std::string prefix_;     // "language_model.model.", ...
+  bool fused_experts_;     // gate and up in one tensor, as Hugging Face stores them
+};
+
+}  // namespace lapidary::link

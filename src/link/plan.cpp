@@ -1,0 +1,76 @@
+#include "link/plan.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "checkpoint/error.hpp"
+
+namespace lapidary::link {
+namespace {
+
+constexpr std::size_t kPageBytes = 4096;
+
+template <class T>
+T round_up(T value, T step) { return (value + step - 1) / step * step; }
+
+void check_range(const char* flag, std::int32_t value, std::int32_t most) {
+  if (value < 1 || value > most)
+    fail(ErrorKind::usage, flag, "expected 1 to " + std::to_string(most) + ", got " + std::to_string(value));
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, const Options& options) {
+  const graph::Shape& shape = graph.shape;
+  MemoryPlan plan;
+  plan.context_tokens = options.context_tokens ? options.context_tokens : std::min(kDefaultContext, max_positions);
+  plan.chunk_rows = options.chunk_rows ? options.chunk_rows : graph.chunk_max;
+  plan.verify_rows = graph.verify_max;
+  plan.sessions = options.sessions;
+  check_range("context", plan.context_tokens, max_positions);
+  check_range("chunk", plan.chunk_rows, graph.chunk_max);
+
+  // A ring holds the window and all that a chunk or two rounds may write before it is read. Its size is a whole number of
+  // tiles, so that a tile of positions is one run of ring slots.
+  const std::int32_t everything = round_up(plan.context_tokens, graph::kTile);
+  const std::int32_t ring =
+      round_up(shape.window + std::max(plan.chunk_rows, 2 * plan.verify_rows), graph::kTile);
+  for (int l = 0; l < shape.layer_count; ++l) {
+    const graph::LayerShape& layer = shape.layers[l];
+    KvPlacement& kv = plan.kv.emplace_back();
+    if (layer.kv_layer != l) continue;
+    const bool full = layer.kind == graph::LayerKind::full;
+    kv.capacity = full ? everything : std::min(ring, everything);
+    const std::size_t position_floats = static_cast<std::size_t>(layer.kv_heads) * layer.head_dim;
+    kv.k_offset = plan.session_floats;
+    kv.v_offset = kv.k_offset + position_floats * kv.capacity;
+    plan.session_floats = kv.v_offset + position_floats * kv.capacity;
+    if (full) plan.kv_bytes_per_token += 2 * position_floats * sizeof(float);
+  }
+  plan.session_floats = round_up(plan.session_floats, kPageBytes / sizeof(float));
+  plan.kv_bytes = plan.session_floats * sizeof(float) * plan.sessions;
+
+  const std::size_t row_capacity = std::max(plan.chunk_rows, plan.verify_rows);
+  std::size_t row_region_bytes = 0;
+  for (const graph::Segment& segment : graph.segments) {
+    plan.output_region_bytes = std::max<std::size_t>(plan.output_region_bytes, segment.output_bytes * plan.verify_rows);
+    row_region_bytes = std::max<std::size_t>(row_region_bytes, segment.row_bytes * row_capacity);
+  }
+  plan.output_region_bytes = round_up(plan.output_region_bytes, kPageBytes);
+  plan.arena_bytes = plan.output_region_bytes + round_up(row_region_bytes, kPageBytes);
+
+  for (const graph::WeightSlot& slot : graph.weights)
+    if (slot.kind == graph::WeightClass::vector) plan.constants_bytes += slot.cols * sizeof(float);
+  return plan;
+}
+
+void check_limit(const MemoryPlan& plan, const Options& options) {
+  if (!options.memory_limit_bytes || plan.anonymous_bytes() <= *options.memory_limit_bytes) return;
+  fail(ErrorKind::out_of_memory, "memory",
+       "the plan needs more than allowed, expected at most " + std::to_string(*options.memory_limit_bytes) + " bytes, got " +
+           std::to_string(plan.anonymous_bytes()) + " (K/V " + std::to_string(plan.kv_bytes) + ", arena " +
+           std::to_string(plan.arena_bytes) + ", constants " + std::to_string(plan.constants_bytes) +
+           "); a shorter context or a smaller chunk needs less");
+}
+
+}  // namespace lapidary::link

@@ -1,0 +1,53 @@
+// How much memory a graph needs, known before any of it is allocated.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "graph/graph.hpp"
+
+namespace lapidary::link {
+
+struct Options {
+  std::int32_t context_tokens = 0;               // 0 = kDefaultContext, or less where the model ends earlier
+  std::int32_t chunk_rows = 0;                   // 0 = the graph's chunk_max
+  std::int32_t sessions = 1;
+  std::optional<std::size_t> memory_limit_bytes = std::nullopt;  // cap on anonymous memory
+};
+
+inline constexpr std::int32_t kDefaultContext = 4096;
+
+// Where a layer's K/V lie inside a session's block.
+struct KvPlacement {
+  std::int32_t capacity = 0;      // positions; 0 = the layer owns no K/V
+  std::size_t k_offset = 0;       // floats
+  std::size_t v_offset = 0;
+};
+
+struct MemoryPlan {
+  std::int32_t context_tokens = 0;
+  std::int32_t chunk_rows = 0;
+  std::int32_t verify_rows = 0;
+  std::int32_t sessions = 0;
+  std::vector<KvPlacement> kv;        // by layer
+  std::size_t session_floats = 0;     // K/V of one session
+  std::size_t output_region_bytes = 0;  // the arena begins with it, the rows region follows
+
+  std::size_t weights_mapped_bytes = 0;  // bytes of the bound tensors, in the page cache
+  std::size_t kv_bytes = 0;              // reserved for the whole context, committed by use
+  std::size_t arena_bytes = 0;
+  std::size_t constants_bytes = 0;       // norms and scales widened to float32
+  std::size_t kv_bytes_per_token = 0;    // of layers that keep every position
+
+  std::size_t anonymous_bytes() const { return kv_bytes + arena_bytes + constants_bytes; }
+};
+
+// Everything but the weights: those are added while binding. `max_positions` is the longest context the checkpoint allows.
+MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, const Options& options);
+
+// Refuses a plan above the limit.
+void check_limit(const MemoryPlan& plan, const Options& options);
+
+}  // namespace lapidary::link

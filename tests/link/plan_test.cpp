@@ -1,0 +1,99 @@
+// The memory plan, and what a program says of itself.
+#include <boost/ut.hpp>
+
+#include "support/cases.hpp"
+#include "support/model.hpp"
+
+namespace lapidary::test {
+namespace {
+
+using namespace boost::ut;
+
+const graph::Graph& graph_named(std::string_view name) {
+  for (const graph::Graph* graph : graph::compiled_graphs())
+    if (graph->name == name) return *graph;
+  throw std::runtime_error("no graph " + std::string(name));
+}
+
+const suite<"memory plan"> plans = [] {
+  "a ring holds the window and a chunk in whole tiles, a full layer the context"_test = [] {
+    const graph::Graph& e2b = graph_named("gemma-4-e2b");
+    const link::MemoryPlan plan = link::plan_memory(e2b, 131072, {.context_tokens = 5000});
+    expect(plan.kv[0].capacity == 768);      // 512 + 256
+    expect(plan.kv[4].capacity == 5056);     // 5000 in tiles of 64
+    expect(plan.kv[15].capacity == 0);       // shares layer 13
+    // float32: 12 sliding layers of 256, 3 full ones of 512, K and V
+    const std::size_t expected = (12u * 768 * 256 + 3u * 5056 * 512) * 2 * sizeof(float);
+    expect(plan.kv_bytes >= expected && plan.kv_bytes < expected + 4096);
+    expect(plan.kv_bytes_per_token == 3u * 512 * 2 * sizeof(float));
+  };
+
+  "a small chunk still leaves room for two rounds"_test = [] {
+    const link::MemoryPlan plan = link::plan_memory(graph_named("gemma-4-e2b"), 131072, {.chunk_rows = 1});
+    expect(plan.kv[0].capacity == 576);  // 512 + 2 * 8, in tiles
+  };
+
+  "a ring is never longer than the context"_test = [] {
+    const link::MemoryPlan plan = link::plan_memory(graph_named("gemma-4-e2b"), 131072, {.context_tokens = 100});
+    expect(plan.kv[0].capacity == 128 && plan.kv[4].capacity == 128);
+  };
+
+  "a plan above the limit is refused before anything is allocated"_test = [] {
+    const std::string pebble = kRoot + "/models/pebble";
+    const std::size_t needed = Loaded::load(pebble, {}).plan.anonymous_bytes();
+    expect(outcome_of([&] { Loaded::load(pebble, {.memory_limit_bytes = needed}); }) == "ok");
+    const auto error = error_of([&] { Loaded::load(pebble, {.memory_limit_bytes = needed - 1}); });
+    expect(fatal(error.has_value()));
+    expect(error->kind == ErrorKind::out_of_memory);
+    expect(error->message().find(std::to_string(needed)) != std::string::npos) << error->message();
+  };
+
+  "context and chunk outside the model's limits are refused"_test = [] {
+    const std::string pebble = kRoot + "/models/pebble";
+    expect(outcome_of([&] { Loaded::load(pebble, {.context_tokens = 8193}); }) == "usage");
+    expect(outcome_of([&] { Loaded::load(pebble, {.chunk_rows = 257}); }) == "usage");
+    expect(outcome_of([&] { Loaded::load(pebble, {.context_tokens = 8192, .chunk_rows = 256}); }) == "ok");
+  };
+
+  "mapped weights are counted to the byte"_test = [] {
+    const link::Program program = Loaded::load(kRoot + "/models/pebble", {});
+    std::size_t matrices = 0;
+    for (const NamedTensor& tensor : program.checkpoint.tensors())
+      if (tensor.tensor.shape.size() > 1) matrices += tensor.tensor.bytes.size();
+    expect(program.plan.weights_mapped_bytes == matrices);
+  };
+
+  "weights stay where they are mapped, aligned or not"_test = [] {
+    int unaligned = 0;
+    for (const char* name : {"moe-mixed", "ple-4bit", "dense-4bit", "dense-nvfp4"}) {
+      const link::Program program = Loaded::load(kFixtures + "/models/" + name, {});
+      const auto inside = [&](const std::byte* at) {
+        for (const NamedTensor& tensor : program.checkpoint.tensors()) {
+          const auto bytes = tensor.tensor.bytes;
+          if (at >= bytes.data() && at < bytes.data() + bytes.size()) return true;
+        }
+        return false;
+      };
+      for (const link::Matrix& matrix : program.matrices) {
+        if (!matrix.values) continue;
+        expect(inside(matrix.values));
+        expect(!matrix.scales || inside(matrix.scales));
+        unaligned += reinterpret_cast<std::uintptr_t>(matrix.values) % 4 != 0;
+      }
+    }
+    expect(unaligned > 0) << "the fixtures should have tensors at odd addresses";
+  };
+
+  "a step's variant names its storage"_test = [] {
+    const link::Program program = Loaded::load(kFixtures + "/models/moe-mixed", {});
+    std::string variants;
+    for (const graph::Step& step : program.graph->segment(graph::SegmentId::forward).steps)
+      variants += link::variant_of(program, step) + "\n";
+    for (const char* variant : {"linear_f32 affine8/64", "linear_f32 bf16", "linear_gelu_mul_f32 affine4/32 affine2/128",
+                                "expert_linear_f32 affine6/64", "attention_f32"})
+      expect(variants.find(variant) != std::string::npos) << variant;
+  };
+};
+
+}  // namespace
+}  // namespace lapidary::test
