@@ -1,0 +1,129 @@
+#include <algorithm>
+#include <cassert>
+#include <limits>
+
+#include "cpu/dot.hpp"
+#include "cpu/kernels.hpp"
+#include "cpu/math.hpp"
+#include "cpu/norm.hpp"
+#include "cpu/share.hpp"
+#include "graph/graph.hpp"
+
+namespace lapidary::cpu {
+namespace {
+
+constexpr int kTile = graph::kTile;
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+// out[N vectors from i on] = out * keep + sum over positions ascending of p[j] * v[j]; v: [positions, head_dim]
+template <int N>
+void add_values(const float* p, const float* v, int positions, int head_dim, int i, float keep, float* out) {
+  Vec sum[N];
+  for (int n = 0; n < N; ++n) sum[n] = Vec::load(out + i + n * kLanes) * Vec::broadcast(keep);
+  for (int j = 0; j < positions; ++j) {
+    const Vec factor = Vec::broadcast(p[j]);
+    const float* value = v + static_cast<std::size_t>(j) * head_dim + i;
+    for (int n = 0; n < N; ++n) sum[n] = fused(factor, Vec::load(value + n * kLanes), sum[n]);
+  }
+  for (int n = 0; n < N; ++n) sum[n].store(out + i + n * kLanes);
+}
+
+// The softmax over the tiles walked so far, up to the final division by `sum`.
+struct Softmax {
+  float max = kMinusInfinity;
+  float sum = 0.0f;
+
+  // Takes in positions [begin, end) of one tile. k, v: the tile's first row of [kTile, head_dim]; q, out: [head_dim]
+  void add_tile(const float* q, const float* k, const float* v, int begin, int end, int head_dim, float* out) {
+    // Invisible positions count as exp(-inf) = 0; their K and V are never touched.
+    float p[kTile];
+    std::fill_n(p, kTile, kMinusInfinity);
+    int j = begin;
+    for (; j + 8 <= end; j += 8) dot<8>(q, k + static_cast<std::size_t>(j) * head_dim, head_dim, head_dim, p + j);
+    for (; j < end; ++j) dot<1>(q, k + static_cast<std::size_t>(j) * head_dim, head_dim, head_dim, p + j);
+
+    Vec most = Vec::broadcast(max);
+    for (int i = 0; i < kTile; i += kLanes) most = larger(Vec::load(p + i), most);
+    const float tile_max = largest_lane(most);
+    const float keep = exp(max - tile_max);
+    for (float& score : p) score = exp(score - tile_max);
+    float lanes[kLanes] = {};
+    for (int i = 0; i < kTile; i += kLanes) {
+      for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += p[i + lane];
+    }
+    max = tile_max;
+    sum = fused(sum, keep, sum_lanes(lanes));
+
+    const float* value = v + static_cast<std::size_t>(begin) * head_dim;
+    int i = 0;
+    for (; i + 4 * kLanes <= head_dim; i += 4 * kLanes) add_values<4>(p + begin, value, end - begin, head_dim, i, keep, out);
+    for (; i < head_dim; i += kLanes) add_values<1>(p + begin, value, end - begin, head_dim, i, keep, out);
+  }
+};
+
+// out = rope(x * factor * weight); x, weight, out: [head_dim]; angles: [head_dim]
+void norm_rope(const float* x, float factor, const float* weight, const float* angles, int head_dim, float* out) {
+  const int half = head_dim / 2;
+  for (int i = 0; i < half; ++i) {
+    const float a = x[i] * factor * weight[i];
+    const float b = x[i + half] * factor * weight[i + half];
+    const float cosine = angles[i], sine = angles[i + half];
+    out[i] = a * cosine - b * sine;
+    out[i + half] = b * cosine + a * sine;
+  }
+}
+
+}  // namespace
+
+void qkv_norm_rope(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape,
+                   bool values_are_keys, float epsilon, const link::KvCache* cache, Out q, Part part) {
+  const int d = shape.head_dim;
+  const int units = shape.heads + (cache ? 2 * shape.kv_heads : 0);  // of a row: query heads, key heads, value heads
+  const Range range = share(static_cast<int>(rows.size()) * units, part);
+  for (int index = range.begin; index < range.end; ++index) {
+    const int r = index / units, unit = index % units;
+    const graph::Row& row = rows[r];
+    if (unit < shape.heads) {
+      const float* x = qkv[r] + static_cast<std::size_t>(unit) * d;
+      norm_rope(x, inverse_rms(x, d, epsilon), q_norm, angles[r], d, q[r] + static_cast<std::size_t>(unit) * d);
+      continue;
+    }
+    const int head = (unit - shape.heads) % shape.kv_heads;
+    const bool is_key = unit < shape.heads + shape.kv_heads;
+    const float* x = qkv[r] + static_cast<std::size_t>(is_key || values_are_keys ? shape.heads + head : unit) * d;
+    const float factor = inverse_rms(x, d, epsilon);
+    const std::size_t at = cache->index(row.slot, head, row.position);
+    if (is_key) {
+      norm_rope(x, factor, k_norm, angles[r], d, cache->k + at);
+    } else {
+      for (int i = 0; i < d; ++i) cache->v[at + i] = x[i] * factor;
+    }
+  }
+}
+
+void attention(Rows rows, In q, const link::KvCache& cache, HeadShape shape, int window, Out out, Part part) {
+  const int d = shape.head_dim;
+  const int row_count = static_cast<int>(rows.size());
+  assert(d % kLanes == 0 && cache.capacity % kTile == 0);
+  // Heads outside, rows inside: neighbouring rows find their keys in the cache.
+  const Range range = share(shape.heads * row_count, part);
+  for (int index = range.begin; index < range.end; ++index) {
+    const int head = index / row_count, r = index % row_count;
+    const graph::Row& row = rows[r];
+    const float* query = q[r] + static_cast<std::size_t>(head) * d;
+    float* result = out[r] + static_cast<std::size_t>(head) * d;
+    const int kv_head = head / (shape.heads / shape.kv_heads);
+    const int last = window > 0 ? row.block_end : row.position;
+    const int first = window > 0 ? std::max(0, row.position - window + 1) : 0;
+    std::fill_n(result, d, 0.0f);
+    Softmax softmax;
+    for (int tile = first / kTile * kTile; tile <= last; tile += kTile) {
+      const std::size_t at = cache.index(row.slot, kv_head, tile);
+      softmax.add_tile(query, cache.k + at, cache.v + at, std::max(first - tile, 0), std::min(last + 1 - tile, kTile), d,
+                       result);
+    }
+    for (int i = 0; i < d; ++i) result[i] /= softmax.sum;
+  }
+}
+
+}  // namespace lapidary::cpu

@@ -1,0 +1,56 @@
+// The kernels that turn a row's token and position into numbers.
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "cpu/dequant.hpp"
+#include "cpu/kernels.hpp"
+#include "cpu/norm.hpp"
+#include "cpu/share.hpp"
+
+namespace lapidary::cpu {
+
+void embed(Rows rows, const link::Matrix& table, float scale, Out out, Part part) {
+  const Range range = share(static_cast<int>(rows.size()), part);
+  for (int r = range.begin; r < range.end; ++r) {
+    dequantise(table, 0, rows[r].token, 0, table.cols, out[r]);
+    for (int i = 0; i < table.cols; ++i) out[r][i] *= scale;
+  }
+}
+
+void rope_angles(Rows rows, std::span<const float> frequencies, Out out, Part part) {
+  const std::size_t half = frequencies.size();
+  const Range range = share(static_cast<int>(rows.size()), part);
+  for (int r = range.begin; r < range.end; ++r) {
+    const auto position = static_cast<float>(rows[r].position);
+    for (std::size_t i = 0; i < half; ++i) {
+      const float angle = position * frequencies[i];
+      out[r][i] = std::cos(angle);
+      out[r][half + i] = std::sin(angle);
+    }
+  }
+}
+
+void ple_inputs(Rows rows, In projected, const link::Matrix& table, const float* norm, int layers, int width,
+                float projection_scale, float table_scale, float epsilon, Out out, Part part) {
+  constexpr float kHalfRoot = 0.707106781f;  // 2^(-1/2)
+  constexpr int kPiece = 256;
+  const Range range = share(static_cast<int>(rows.size()) * layers, part);
+  for (int index = range.begin; index < range.end; ++index) {
+    const int r = index / layers, begin = index % layers * width;
+    const float* a = projected[r] + begin;
+    float* to = out[r] + begin;
+    for (int i = 0; i < width; ++i) to[i] = a[i] * projection_scale;
+    const float factor = inverse_rms(to, width, epsilon);
+    for (int piece = 0; piece < width; piece += kPiece) {
+      float entry[kPiece];
+      const int count = std::min(kPiece, width - piece);
+      dequantise(table, 0, rows[r].token, begin + piece, count, entry);
+      for (int i = 0; i < count; ++i) {
+        to[piece + i] = (to[piece + i] * factor * norm[piece + i] + entry[i] * table_scale) * kHalfRoot;
+      }
+    }
+  }
+}
+
+}  // namespace lapidary::cpu

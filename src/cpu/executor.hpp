@@ -1,0 +1,17 @@
+// The CPU backend: records each segment as a list of bound steps and replays it on a thread team.
+#pragma once
+
+#include <memory>
+
+#include "link/executor.hpp"
+#include "link/link.hpp"
+
+namespace lapidary::cpu {
+
+// `program` must outlive the executor. Allocates arena and K/V as planned.
+std::unique_ptr<link::Executor> make_executor(const link::Program& program, int threads);
+
+// One thread for each core the process may run on.
+int default_threads();
+
+}  // namespace lapidary::cpu

@@ -1,0 +1,102 @@
+// The CPU kernels of the exact mode: float32 activations and K/V, weights dequantised on the fly from the mapped bytes.
+// One function per graph::Op, see there for the definitions.
+//
+// Every output value is computed whole by one thread, in an order of operations that depends on the widths alone: it does not
+// matter how many rows there are, which others, how they are chunked, where a ring has wrapped, or how many threads share
+// the work (speculative decoding relies on it).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "graph/row.hpp"
+#include "link/kv.hpp"
+#include "link/weight.hpp"
+
+namespace lapidary::cpu {
+
+// The share of one thread.
+struct Part {
+  int index = 0;
+  int count = 1;
+};
+
+// Row r of a buffer begins at data + r * stride.
+template <class T>
+struct RowsOf {
+  T* data = nullptr;
+  std::size_t stride = 0;  // elements
+  T* operator[](std::size_t row) const { return data + row * stride; }
+};
+using In = RowsOf<const float>;
+using Out = RowsOf<float>;
+using InIds = RowsOf<const std::int32_t>;
+using OutIds = RowsOf<std::int32_t>;
+
+using Rows = std::span<const graph::Row>;
+
+void embed(Rows rows, const link::Matrix& table, float scale, Out out, Part part);
+
+// out: [rows, 2 * frequencies.size()]
+void rope_angles(Rows rows, std::span<const float> frequencies, Out out, Part part);
+
+void rms_norm(int rows, In x, const float* weight, int n, float epsilon, Out out, Part part);
+
+// out: [rows, sum of weights' rows]; all weights have the same cols
+void linear(int rows, In x, std::span<const link::Matrix* const> weights, Out out, Part part);
+
+void linear_gelu_mul(int rows, In x, const link::Matrix& gate, const link::Matrix& up, Out out, Part part);
+
+// factor: [rows, >= weight.rows], already offset
+void linear_gelu_gate(int rows, In x, const link::Matrix& weight, In factor, Out out, Part part);
+
+void linear_softcap(int rows, In x, const link::Matrix& weight, float cap, Out out, Part part);
+
+struct HeadShape {
+  int heads = 0, kv_heads = 0, head_dim = 0;
+};
+
+// k_norm and cache are null for a layer without own K/V.
+void qkv_norm_rope(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape,
+                   bool values_are_keys, float epsilon, const link::KvCache* cache, Out q, Part part);
+
+// window 0 = all positions
+void attention(Rows rows, In q, const link::KvCache& cache, HeadShape shape, int window, Out out, Part part);
+
+// One output of residual_norm: norm(h; weight) * factor.
+struct NormOutput {
+  const float* weight = nullptr;
+  float factor = 1.0f;
+  Out out{};
+};
+
+// scalar null = no factor
+void residual_norm(int rows, Out h, In y, const float* post_norm, const float* scalar, int n, float epsilon,
+                   std::span<const NormOutput> outputs, Part part);
+
+// projected, out: [rows, layers * width]
+void ple_inputs(Rows rows, In projected, const link::Matrix& table, const float* norm, int layers, int width,
+                float projection_scale, float table_scale, float epsilon, Out out, Part part);
+
+void route(int rows, In scores, const float* expert_scale, int experts, int used, OutIds ids, Out weights, Part part);
+
+void expert_gelu_mul(int rows, In x, InIds ids, int used, const link::Matrix& gate, const link::Matrix& up, Out out,
+                     Part part);
+
+// x: [rows, used * weight.cols], out: [rows, used * weight.rows]
+void expert_linear(int rows, In x, InIds ids, int used, const link::Matrix& weight, Out out, Part part);
+
+struct MoeNorms {
+  const float* dense = nullptr;     // post_feedforward_layernorm_1
+  const float* experts = nullptr;   // post_feedforward_layernorm_2
+  const float* sum = nullptr;       // post_feedforward_layernorm
+  const float* scalar = nullptr;    // layer_scalar
+  const float* next = nullptr;      // null = no second output
+};
+void moe_combine(int rows, Out h, In dense, In experts, In weights, int used, const MoeNorms& norms, int n, float epsilon,
+                 Out next, Part part);
+
+void argmax(int rows, In logits, int n, OutIds out, Part part);
+
+}  // namespace lapidary::cpu

@@ -1,0 +1,59 @@
+#include "cpu/kernels.hpp"
+#include "cpu/math.hpp"
+#include "cpu/product.hpp"
+
+namespace lapidary::cpu {
+namespace {
+
+// Calls work(lines, first row) for runs of rows.
+template <class Work>
+void for_each_run(int rows, In x, Out out, Work work) {
+  for (int first = 0; first < rows; first += kMaxLines) {
+    Lines lines;
+    for (int r = first; r < std::min(rows, first + kMaxLines); ++r) lines.add(x[r], out[r]);
+    work(lines, first);
+  }
+}
+
+}  // namespace
+
+void linear(int rows, In x, std::span<const link::Matrix* const> weights, Out out, Part part) {
+  int total = 0;
+  for (const link::Matrix* w : weights) total += w->rows;
+  const Range mine = share(total, part, kGrain);
+  int offset = 0;  // of a weight's first output
+  for (const link::Matrix* w : weights) {
+    const Range range{std::max(0, mine.begin - offset), std::min(w->rows, mine.end - offset)};
+    for_each_run(rows, x, {out.data + offset, out.stride}, [&](const Lines& lines, int) { multiply(lines, *w, 0, range); });
+    offset += w->rows;
+  }
+}
+
+void linear_gelu_mul(int rows, In x, const link::Matrix& gate, const link::Matrix& up, Out out, Part part) {
+  const Range range = share(gate.rows, part, kGrain);
+  for_each_run(rows, x, out, [&](const Lines& lines, int) { multiply_gelu_mul(lines, gate, up, 0, range); });
+}
+
+void linear_gelu_gate(int rows, In x, const link::Matrix& weight, In factor, Out out, Part part) {
+  const Range range = share(weight.rows, part, kGrain);
+  for_each_run(rows, x, out, [&](const Lines& lines, int first) {
+    for_each_product(lines, weight, 0, range, [&](int line, int n, int count, const float* y) {
+      const float* f = factor[first + line] + n;
+      float* to = lines.out[line] + n;
+      for (int j = 0; j < count; ++j) to[j] = gelu(y[j]) * f[j];
+    });
+  });
+}
+
+void linear_softcap(int rows, In x, const link::Matrix& weight, float cap, Out out, Part part) {
+  const Range range = share(weight.rows, part, kGrain);
+  for_each_run(rows, x, out, [&](const Lines& lines, int) {
+    if (cap == 0.0f) return multiply(lines, weight, 0, range);
+    for_each_product(lines, weight, 0, range, [&](int line, int n, int count, const float* y) {
+      float* to = lines.out[line] + n;
+      for (int j = 0; j < count; ++j) to[j] = cap * tanh(y[j] / cap);
+    });
+  });
+}
+
+}  // namespace lapidary::cpu

@@ -1,0 +1,80 @@
+// exp, tanh and gelu as scalar code without branches or calls, which compilers vectorise in plain loops: a value is the same
+// bits whether it is computed alone or in a vector of any width. Accurate to a few units in the last place.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+namespace lapidary::cpu {
+
+// a * b + c, rounded once where the target has the instruction
+inline float fused(float a, float b, float c) {
+#if defined(__ARM_FEATURE_FMA) || defined(__FMA__)
+  return std::fma(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
+// exp(x) = 2^exponent * (1 + fraction)
+struct ExpParts {
+  std::int32_t exponent;
+  float fraction;
+};
+
+// |x| < 2^21
+inline ExpParts split_exp(float x) {
+  // Adding 1.5 * 2^23 leaves the nearest integer in the low bits of the sum.
+  constexpr float kRound = 12582912.0f;
+  constexpr float kLog2E = 1.44269504f;
+  constexpr float kLn2High = 0.693359375f;  // few bits: its multiples are exact
+  constexpr float kLn2Low = -2.12194440e-4f;
+  const float shifted = fused(x, kLog2E, kRound);
+  const float n = shifted - kRound;
+  const float r = fused(n, -kLn2Low, fused(n, -kLn2High, x));
+  // exp(r) - 1 by its series; |r| <= ln(2)/2 makes the first term left out 1e-8.
+  float series = 1.0f / 5040.0f;
+  series = fused(series, r, 1.0f / 720.0f);
+  series = fused(series, r, 1.0f / 120.0f);
+  series = fused(series, r, 1.0f / 24.0f);
+  series = fused(series, r, 1.0f / 6.0f);
+  series = fused(series, r, 0.5f);
+  const float fraction = fused(series * r, r, r);
+  return {std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(kRound), fraction};
+}
+
+// 2^n for n in -126..127
+inline float power_of_two(std::int32_t n) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(n + 127) << 23);
+}
+
+inline float exp(float x) {
+  // Beyond these the result is 0 or infinite; a NaN passes both comparisons.
+  x = x < -104.0f ? -104.0f : x;
+  x = x > 89.0f ? 89.0f : x;
+  const ExpParts parts = split_exp(x);
+  // In two factors, because the exponent of a tiny or huge result is out of the range of one.
+  const std::int32_t half = parts.exponent >> 1;
+  return (1.0f + parts.fraction) * power_of_two(half) * power_of_two(parts.exponent - half);
+}
+
+inline float tanh(float x) {
+  // (e^2|x| - 1) / (e^2|x| + 1), with e^2|x| - 1 computed without cancellation; 1 to the last bit from |x| = 10 on.
+  const float magnitude = std::fabs(x);
+  const float twice = magnitude > 10.0f ? 20.0f : 2.0f * magnitude;
+  const ExpParts parts = split_exp(twice);
+  const float scale = power_of_two(parts.exponent);
+  const float exp_minus_1 = fused(scale, parts.fraction, scale - 1.0f);
+  return std::copysign(exp_minus_1 / (exp_minus_1 + 2.0f), x);
+}
+
+// x/2 * (1 + tanh(u)) = x / (1 + exp(-2u)), u = sqrt(2/pi) * (x + 0.044715 x^3)
+inline float gelu(float x) {
+  constexpr float kLinear = 1.59576912f;   // 2 sqrt(2/pi)
+  constexpr float kCubic = 0.0713548163f;  // 2 sqrt(2/pi) * 0.044715
+  const float twice_u = x * fused(kCubic, x * x, kLinear);
+  return x / (1.0f + exp(-twice_u));
+}
+
+}  // namespace lapidary::cpu

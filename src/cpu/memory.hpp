@@ -1,0 +1,25 @@
+// Anonymous memory straight from the system: address space now, pages when they are touched.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+namespace lapidary::cpu {
+
+class Memory {
+ public:
+  explicit Memory(std::size_t bytes);
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory();
+
+  std::byte* data() const { return data_; }
+  std::size_t size_bytes() const { return bytes_; }
+  void commit();  // touches every page
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace lapidary::cpu

@@ -1,0 +1,55 @@
+// Products of weight rows with activation rows: the core of the linear and expert kernels.
+//
+// A panel of weight rows is dequantised block by block along the input and applied to all activation rows while it is in the
+// cache. Each product is the sum of dot.hpp over the whole input, whatever the panel, block or tile.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "cpu/share.hpp"
+#include "link/weight.hpp"
+
+namespace lapidary::cpu {
+
+inline constexpr int kPanel = 16;  // weight rows of a panel
+inline constexpr int kMaxLines = 128;
+inline constexpr int kGrain = 8;   // shares of weight rows begin at multiples of this
+
+// Activation rows that meet the same weights. A line's product with weight row n goes to out + n.
+struct Lines {
+  int count = 0;
+  std::array<const float*, kMaxLines> x;  // each [cols]
+  std::array<float*, kMaxLines> out;      // each [rows of the weight]
+
+  void add(const float* from, float* to) {
+    x[count] = from;
+    out[count] = to;
+    ++count;
+  }
+};
+
+// [line][weight row of the panel]
+using Products = std::array<std::array<float, kPanel>, kMaxLines>;
+
+// y[l][j] = w[expert][first + j] . x[l] for j < count <= kPanel. Uses 100 KiB of stack.
+void multiply_panel(const Lines& lines, const link::Matrix& w, int expert, int first, int count, Products& y);
+
+// Calls finish(line, n, count, y) with runs of products: y[j] is that of weight row n + j, for j < count.
+template <class Finish>
+void for_each_product(const Lines& lines, const link::Matrix& w, int expert, Range range, Finish finish) {
+  Products y;
+  for (int first = range.begin; first < range.end; first += kPanel) {
+    const int count = std::min(kPanel, range.end - first);
+    multiply_panel(lines, w, expert, first, count, y);
+    for (int l = 0; l < lines.count; ++l) finish(l, first, count, y[l].data());
+  }
+}
+
+// out = w x
+void multiply(const Lines& lines, const link::Matrix& w, int expert, Range range);
+
+// out = gelu(gate x) * (up x)
+void multiply_gelu_mul(const Lines& lines, const link::Matrix& gate, const link::Matrix& up, int expert, Range range);
+
+}  // namespace lapidary::cpu

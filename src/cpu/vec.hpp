@@ -1,0 +1,74 @@
+// Eight virtual float lanes, whatever the vector width of the target: one batch of eight or two of four. Sums over lanes
+// have one fixed tree, so results do not depend on the width.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <xsimd/xsimd.hpp>
+
+namespace lapidary::cpu {
+
+inline constexpr int kLanes = 8;
+
+struct Vec {
+  using Batch = xsimd::batch<float>;
+  static constexpr int kBatchLanes = static_cast<int>(Batch::size);
+  static constexpr int kBatches = kLanes / kBatchLanes;
+  static_assert(kBatches * kBatchLanes == kLanes, "vectors of more than eight floats are not supported");
+
+  Batch batch[kBatches];
+
+  static Vec broadcast(float value) {
+    Vec result;
+    for (Batch& b : result.batch) b = Batch(value);
+    return result;
+  }
+
+  static Vec load(const float* from) {
+    Vec result;
+    for (int i = 0; i < kBatches; ++i) result.batch[i] = Batch::load_unaligned(from + i * kBatchLanes);
+    return result;
+  }
+
+  void store(float* to) const {
+    for (int i = 0; i < kBatches; ++i) batch[i].store_unaligned(to + i * kBatchLanes);
+  }
+};
+
+// a * b + c, rounded once where the target has the instruction
+inline Vec fused(const Vec& a, const Vec& b, const Vec& c) {
+  Vec result;
+  for (int i = 0; i < Vec::kBatches; ++i) result.batch[i] = xsimd::fma(a.batch[i], b.batch[i], c.batch[i]);
+  return result;
+}
+
+inline Vec operator*(const Vec& a, const Vec& b) {
+  Vec result;
+  for (int i = 0; i < Vec::kBatches; ++i) result.batch[i] = a.batch[i] * b.batch[i];
+  return result;
+}
+
+// The larger of each lane; b where a is not a number.
+inline Vec larger(const Vec& a, const Vec& b) {
+  Vec result;
+  for (int i = 0; i < Vec::kBatches; ++i) {
+    result.batch[i] = xsimd::select(a.batch[i] > b.batch[i], a.batch[i], b.batch[i]);
+  }
+  return result;
+}
+
+// lanes: [kLanes]
+inline float sum_lanes(const float* lanes) {
+  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+// The largest lane that is a number; minus infinity when there is none.
+inline float largest_lane(const Vec& vec) {
+  float lanes[kLanes];
+  vec.store(lanes);
+  float largest = -std::numeric_limits<float>::infinity();
+  for (const float lane : lanes) largest = lane > largest ? lane : largest;
+  return largest;
+}
+
+}  // namespace lapidary::cpu
