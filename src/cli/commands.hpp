@@ -1,0 +1,15 @@
+// The subcommands. Each adds its flags to the app and runs from CLI11's callback.
+#pragma once
+
+#include <CLI/App.hpp>
+
+namespace lapidary::cli {
+
+// Exit codes.
+inline constexpr int kFailure = 1;  // a file, a checkpoint, the machine
+inline constexpr int kUsage = 2;    // the command line
+
+void add_inspect(CLI::App& app);
+void add_logits(CLI::App& app);
+
+}  // namespace lapidary::cli

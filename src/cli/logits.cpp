@@ -1,0 +1,139 @@
+// lapidary logits: what the model computes, in a form that can be compared with any other engine.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include <simdjson.h>
+
+#include "cli/commands.hpp"
+#include "cli/model.hpp"
+#include "cpu/executor.hpp"
+#include "decode/session.hpp"
+
+namespace lapidary::cli {
+namespace {
+
+struct LogitsFlags {
+  ModelFlags model;
+  std::string ids_file;
+  std::string output;
+  bool hidden = false;
+  int threads = 0;
+  int greedy = 0;
+};
+
+using Prompt = std::vector<std::int32_t>;
+
+// A JSON list of lists of token ids.
+std::vector<Prompt> read_prompts(const std::string& path) {
+  const std::string text = read_text_file(path);
+  simdjson::dom::parser parser;
+  simdjson::dom::array lists;
+  if (parser.parse(text).get(lists)) fail(ErrorKind::not_json, path, "expected a JSON list of lists of token ids");
+  std::vector<Prompt> prompts;
+  for (const simdjson::dom::element list : lists) {
+    Prompt& prompt = prompts.emplace_back();
+    simdjson::dom::array ids;
+    if (list.get(ids)) fail(ErrorKind::wrong_type, path, "expected a list of lists of token ids");
+    for (const simdjson::dom::element element : ids) {
+      std::int64_t id = 0;
+      if (element.get(id) || id < 0 || id > INT32_MAX)
+        fail(ErrorKind::wrong_type, path, "token id, expected a whole number from 0 to 2147483647");
+      prompt.push_back(static_cast<std::int32_t>(id));
+    }
+    if (prompt.empty()) fail(ErrorKind::bad_value, path, "prompt, expected at least one token id, got none");
+  }
+  return prompts;
+}
+
+// Tensors under construction, with the bytes they own.
+class Results {
+ public:
+  template <class T>
+  std::span<T> add(std::string name, DType type, std::vector<std::int64_t> shape) {
+    std::size_t count = 1;
+    for (const auto d : shape) count *= static_cast<std::size_t>(d);
+    auto* data = reinterpret_cast<T*>(storage_.emplace_back(std::make_unique<std::byte[]>(count * sizeof(T))).get());
+    tensors_.push_back({std::move(name), {type, std::move(shape), std::as_bytes(std::span(data, count))}});
+    return {data, count};
+  }
+  std::span<const NamedTensor> tensors() const { return tensors_; }
+
+ private:
+  std::vector<std::unique_ptr<std::byte[]>> storage_;
+  std::vector<NamedTensor> tensors_;
+};
+
+void run_prompt(const link::Program& program, link::Executor& executor, const LogitsFlags& flags, const Prompt& prompt,
+                const std::string& name, Results& results) {
+  const graph::Shape& shape = program.graph->shape;
+  const auto length = static_cast<std::int64_t>(prompt.size());
+  decode::Session session(program, executor);
+  const auto ids = results.add<std::int32_t>(name + ".input_ids", DType::i32, {length});
+  std::copy(prompt.begin(), prompt.end(), ids.begin());
+  const auto logits = results.add<float>(name + ".logits", DType::f32, {length, shape.vocab});
+  std::vector<std::span<float>> layers;
+  std::span<float> final_norm;
+  if (flags.hidden) {
+    for (int l = 0; l < shape.layer_count; ++l)
+      layers.push_back(results.add<float>(name + ".layer" + std::to_string(l), DType::f32, {length, shape.hidden}));
+    final_norm = results.add<float>(name + ".final_norm", DType::f32, {length, shape.hidden});
+  }
+
+  std::size_t chunk_first = 0;
+  decode::Session::Observer observer;
+  observer.chunk = [&](std::int32_t first) { chunk_first = static_cast<std::size_t>(first); };
+  if (flags.hidden)
+    observer.tap = [&](int layer, const float* data, std::size_t stride) {
+      const std::size_t width = shape.hidden;
+      const std::size_t rows = std::min<std::size_t>(program.plan.chunk_rows, prompt.size() - chunk_first);
+      for (std::size_t r = 0; r < rows; ++r)
+        std::copy_n(data + r * stride, width, layers[layer].data() + (chunk_first + r) * width);
+    };
+  observer.window = [&](std::int32_t first, std::int32_t count) {
+    for (std::int32_t i = 0; i < count; ++i) {
+      const auto row = static_cast<std::size_t>(first + i);
+      std::copy_n(session.logits(i).data(), shape.vocab, logits.data() + row * shape.vocab);
+      if (flags.hidden) std::copy_n(session.hidden(i).data(), shape.hidden, final_norm.data() + row * shape.hidden);
+    }
+  };
+  session.prefill_all(prompt, observer);
+  if (flags.greedy) {
+    const auto tokens = decode::greedy(session, flags.greedy);
+    const auto out = results.add<std::int32_t>(name + ".greedy", DType::i32, {flags.greedy});
+    std::copy(tokens.begin(), tokens.end(), out.begin());
+    for (const std::int32_t token : tokens) std::printf("%d ", token);
+    std::printf("\n");
+  }
+}
+
+void run(LogitsFlags flags) {
+  const std::vector<Prompt> prompts = read_prompts(flags.ids_file);
+  std::size_t longest = 1;
+  for (const Prompt& prompt : prompts) longest = std::max(longest, prompt.size());
+  if (!flags.model.options.context_tokens)
+    flags.model.options.context_tokens = static_cast<std::int32_t>(longest) + flags.greedy;
+  const link::Program program = flags.model.load();
+  const auto executor = cpu::make_executor(program, flags.threads ? flags.threads : cpu::default_threads());
+  Results results;
+  for (std::size_t i = 0; i < prompts.size(); ++i)
+    run_prompt(program, *executor, flags, prompts[i], "prompt" + std::to_string(i), results);
+  write_safetensors(flags.output, results.tensors());
+}
+
+}  // namespace
+
+void add_logits(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("logits", "Write the logits of every position to a safetensors file");
+  const auto flags = std::make_shared<LogitsFlags>();
+  flags->model.add_to(*command);
+  command->add_option("--ids", flags->ids_file, "JSON list of lists of token ids")->required();
+  command->add_option("-o,--output", flags->output, "file to write: prompt<i>.logits, prompt<i>.greedy, ...")->required();
+  command->add_flag("--hidden", flags->hidden, "also the residual stream after each layer and the final norm");
+  command->add_option("--threads", flags->threads, "default: one per core")->check(CLI::Range(1, 256));
+  command->add_option("--greedy", flags->greedy, "also this many greedy tokens after each prompt, printed too")
+      ->check(CLI::NonNegativeNumber);
+  command->callback([flags] { run(*flags); });
+}
+
+}  // namespace lapidary::cli

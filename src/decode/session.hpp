@@ -1,0 +1,60 @@
+// One conversation: its K/V slot in a backend and how much of it is valid. Rollback is a change of length.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "link/executor.hpp"
+#include "link/link.hpp"
+
+namespace lapidary::decode {
+
+class Session {
+ public:
+  // `program` and `executor` must outlive the session.
+  Session(const link::Program& program, link::Executor& executor, int slot = 0);
+
+  std::int32_t length() const { return length_; }  // positions with valid K/V
+  std::int32_t capacity() const { return program_.plan.context_tokens; }
+
+  // Appends a prompt in chunks. Afterwards output 0 belongs to its last token.
+  void prefill(std::span<const std::int32_t> tokens);
+
+  // The same with the logits of every token: after each window of at most verify_rows rows, `window(first, count)` may read
+  // outputs 0..count-1, which belong to tokens first.. of the prompt. `tap` sees every layer of every chunk; its rows begin
+  // at the token that `chunk(first)` named before.
+  struct Observer {
+    std::function<void(std::int32_t first)> chunk;
+    link::Tap tap;
+    std::function<void(std::int32_t first, std::int32_t count)> window;
+  };
+  void prefill_all(std::span<const std::int32_t> tokens, const Observer& observer);
+
+  // One round: appends 1 to verify_rows tokens; output i belongs to token i.
+  void forward(std::span<const std::int32_t> tokens);
+
+  // Forgets all positions from `length` on.
+  void rollback(std::int32_t length);
+
+  std::int32_t next(int output = 0) const { return executor_.next(output); }
+  std::span<const float> logits(int output = 0) const { return executor_.logits(output); }
+  std::span<const float> hidden(int output = 0) const { return executor_.hidden(output); }
+
+ private:
+  // Fills the row table with tokens at the positions that follow; the output window is empty.
+  graph::RoundState append(std::span<const std::int32_t> tokens);
+  void check(std::span<const std::int32_t> tokens) const;
+
+  const link::Program& program_;
+  link::Executor& executor_;
+  const std::int32_t slot_;
+  std::int32_t length_ = 0;
+  std::vector<graph::Row> rows_;  // as many as the largest chunk
+};
+
+// The next `count` greedy tokens after a prefill or forward whose output 0 is the last token.
+std::vector<std::int32_t> greedy(Session& session, std::int32_t count);
+
+}  // namespace lapidary::decode

@@ -1,0 +1,136 @@
+// The program as a user meets it.
+#include <boost/ut.hpp>
+
+#include <array>
+#include <cstdio>
+#include <sys/wait.h>
+
+#include "support/cases.hpp"
+#include "support/expected.hpp"
+
+namespace lapidary::test {
+namespace {
+
+using namespace boost::ut;
+
+struct Outcome {
+  int status = 0;
+  std::string out, err;
+};
+
+std::string read_all(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Outcome lapidary(const std::string& arguments) {
+  const TemporaryFolder folder;
+  const std::string command = std::string(LAPIDARY_PROGRAM) + " " + arguments + " >" + folder.path("out") + " 2>" + folder.path("err");
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_all(folder.path("out")), read_all(folder.path("err"))};
+}
+
+std::string json_list(const std::vector<std::int32_t>& ids) {
+  std::string text;
+  for (const auto id : ids) text += (text.empty() ? "" : ",") + std::to_string(id);
+  return "[" + text + "]";
+}
+
+const suite<"lapidary logits"> logits = [] {
+  "writes the tensors of the fixtures under their names"_test = [] {
+    const std::string model = kFixtures + "/models/moe-bf16";
+    const Expected expected(model + "/expected.safetensors");
+    const TemporaryFolder folder;
+    std::ofstream(folder.path("ids.json")) << "[" << json_list(expected.ids("prompt0.input_ids")) << ","
+                                           << json_list(expected.ids("prompt1.input_ids")) << "]";
+    for (const char* flags : {"--chunk 5 --threads 1", "--threads 2"}) {
+      const Outcome run = lapidary("logits " + model + " --ids " + folder.path("ids.json") + " -o " + folder.path("o") +
+                                   " --hidden --greedy 64 " + flags);
+      expect(fatal(run.status == 0)) << run.err;
+      const Expected ours(folder.path("o"));
+      expect(ours.ids("prompt1.greedy") == expected.ids("prompt1.greedy"));
+      expect(run.out.starts_with(std::to_string(expected.ids("prompt0.greedy")[0]) + " ")) << run.out;
+      for (const char* name : {"prompt0.logits", "prompt1.logits", "prompt1.layer0", "prompt1.layer2", "prompt1.final_norm"}) {
+        expect(fatal(ours.has(name))) << name;
+        expect(ours.find(name)->shape == expected.find(name)->shape) << name;
+        const auto a = ours.floats(name), b = expected.floats(name);
+        float largest = 0;
+        for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+        expect(largest < 0.002f) << name;
+      }
+    }
+  };
+
+  "a mistake gives one line, a status and no file"_test = [] {
+    const TemporaryFolder folder;
+    std::ofstream(folder.path("ids.json")) << "[[1,2,3]]";
+    std::ofstream(folder.path("far.json")) << "[[1,2,3000]]";
+    std::ofstream(folder.path("not.json")) << "[[1,2,";
+    const std::string model = kFixtures + "/models/dense-bf16", good = " --ids " + folder.path("ids.json");
+    const std::string out = " -o " + folder.path("o");
+    for (const auto& [arguments, status] : std::vector<std::pair<std::string, int>>{
+             {"logits " + model + " --ids " + folder.path("not.json") + out, 1},
+             {"logits " + model + " --ids " + folder.path("missing.json") + out, 1},
+             {"logits " + model + " --ids " + folder.path("far.json") + out, 2},
+             {"logits " + folder.path("nowhere") + good + out, 1},
+             {"logits " + kFixtures + "/bad/checkpoints/missing-norm" + good + out, 1},
+             {"logits " + model + good + out + " --memory 1000", 1},
+             {"logits " + model + good + out + " --memory lots", 2},
+             {"logits " + model + good + out + " --chunk 100000", 2},
+             {"logits " + model + good + out + " --context 2", 2},
+             {"logits " + model + good + " -o " + folder.path("no/such/folder"), 1}}) {
+      const Outcome run = lapidary(arguments);
+      expect(run.status == status) << arguments << "\n" << run.err;
+      expect(run.err.starts_with("[") && run.err.find('\n') == run.err.size() - 1) << arguments << "\n" << run.err;
+      expect(!std::filesystem::exists(folder.path("o"))) << arguments;
+    }
+    expect(lapidary("logits " + model).status == 2_i);
+    expect(lapidary("cut").status == 2_i);
+    expect(lapidary("--help").status == 0_i);
+  };
+
+  "a shape that was not compiled in is refused with the way to add it"_test = [] {
+    const TemporaryFolder folder;
+    std::string config = read_all(kFixtures + "/models/dense-bf16/config.json");
+    const std::string window = "\"sliding_window\": 16";
+    expect(fatal(config.find(window) != std::string::npos));
+    config.replace(config.find(window), window.size(), "\"sliding_window\": 17");
+    std::ofstream(folder.path("config.json")) << config;
+    std::filesystem::copy_file(kFixtures + "/models/dense-bf16/model.safetensors", folder.path("model.safetensors"));
+    const Outcome run = lapidary("inspect " + folder.path());
+    expect(run.status == 1_i);
+    expect(run.err.find("extra_graphs") != std::string::npos) << run.err;
+  };
+};
+
+const suite<"lapidary inspect"> inspect = [] {
+  "tells shape, storage, cost and memory as text and as JSON"_test = [] {
+    const std::string model = kRoot + "/models/pebble";
+    const Outcome text = lapidary("inspect " + model + " --graph");
+    expect(fatal(text.status == 0)) << text.err;
+    for (const char* piece : {"graph pebble", "affine4/64", "affine8/64", "memory for 4096 tokens", "segment forward",
+                              "moe_combine", "router.proj:affine8/64"})
+      expect(text.out.find(piece) != std::string::npos) << piece;
+
+    const Outcome json = lapidary("inspect " + model + " --json --graph --context 1000");
+    expect(fatal(json.status == 0)) << json.err;
+    simdjson::dom::parser parser;
+    simdjson::dom::element root;
+    expect(fatal(!parser.parse(json.out).get(root))) << json.out;
+    const auto number = [&](const char* group, const char* key) { return std::int64_t(root[group][key]); };
+    expect(number("shape", "layers") == 12 && number("memory", "context_tokens") == 1000);
+    expect(number("memory", "anonymous_bytes") ==
+           number("memory", "kv_bytes") + number("memory", "arena_bytes") + number("memory", "constants_bytes"));
+    // Everything but the experts out of use and all but one row of the embedding... which is the output matrix, read whole.
+    expect(number("per_token", "weight_bytes") < number("memory", "weights_mapped_bytes"));
+    std::int64_t steps = 0;
+    for (const simdjson::dom::element step : root["steps"]) {
+      const std::string_view segment = step["segment"];
+      steps += segment == "forward" || segment == "head" || segment == "select";
+    }
+    expect(steps == number("per_token", "steps"));
+  };
+};
+
+}  // namespace
+}  // namespace lapidary::test
