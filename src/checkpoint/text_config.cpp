@@ -21,6 +21,7 @@ constexpr std::int32_t kMaxIntermediate = 1 << 18;
 constexpr std::int32_t kMaxPleWidth = 8192;
 constexpr std::int32_t kMaxExperts = 1024;
 constexpr std::int32_t kMaxPositions = 1 << 24;
+constexpr std::int32_t kVector = 8;  // kernels take heads and per-layer rows in vectors of this many numbers
 
 constexpr std::string_view kSliding = "sliding_attention";
 constexpr std::string_view kFull = "full_attention";
@@ -61,8 +62,8 @@ void read_layer_kinds(const JsonObject& text, Shape& shape) {
 }
 
 std::optional<std::int32_t> optional_head_dim(const JsonObject& object, std::string_view key) {
-  const auto head_dim = object.optional_integer(key, 2, kMaxHeadDim);
-  if (head_dim && *head_dim % 2 != 0) object.reject(ErrorKind::bad_value, key, "an even number");
+  const auto head_dim = object.optional_integer(key, kVector, kMaxHeadDim);
+  if (head_dim && *head_dim % kVector != 0) object.reject(ErrorKind::bad_value, key, "a multiple of 8");
   return head_dim;
 }
 
@@ -95,7 +96,7 @@ void read_heads(const JsonObject& text, bool values_are_keys, Shape& shape) {
   shape.heads = text.integer("num_attention_heads", 1, kMaxHeads);
   const auto kv_heads = text.integer("num_key_value_heads", 1, kMaxHeads);
   const auto head_dim = optional_head_dim(text, "head_dim");
-  if (!head_dim) text.reject(ErrorKind::missing_key, "head_dim", "an even number");
+  if (!head_dim) text.reject(ErrorKind::missing_key, "head_dim", "a multiple of 8");
 
   const auto per_layer = text.optional_object("per_layer_config");
   const auto full_head_dim =
@@ -159,6 +160,7 @@ void read_experts(const JsonObject& text, Shape& shape) {
 void read_per_layer_embeddings(const JsonObject& text, Shape& shape) {
   shape.ple_width = text.optional_integer("hidden_size_per_layer_input", 0, kMaxPleWidth).value_or(0);
   if (shape.ple_width == 0) return;
+  if (shape.ple_width % kVector != 0) text.reject(ErrorKind::bad_value, "hidden_size_per_layer_input", "a multiple of 8");
   // Every token looks up a row of its own.
   shape.ple_vocab = text.integer("vocab_size_per_layer_input", shape.vocab, kMaxVocab);
 }

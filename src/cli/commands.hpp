@@ -11,5 +11,6 @@ inline constexpr int kUsage = 2;    // the command line
 
 void add_inspect(CLI::App& app);
 void add_logits(CLI::App& app);
+void add_bench(CLI::App& app);
 
 }  // namespace lapidary::cli

@@ -22,7 +22,8 @@ class JsonWriter {
     return *this;
   }
   void string(std::string_view text);
-  template <std::integral T>
+  template <class T>
+    requires std::integral<T> || std::floating_point<T>
   void number(T value) {
     separate();
     out_ << +value;

@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   lapidary::cli::add_inspect(app);
   lapidary::cli::add_logits(app);
+  lapidary::cli::add_bench(app);
   try {
     app.parse(argc, argv);
     return 0;

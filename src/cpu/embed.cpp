@@ -1,6 +1,5 @@
 // The kernels that turn a row's token and position into numbers.
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 
 #include "cpu/dequant.hpp"

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <compare>
 
 #include "cpu/kernels.hpp"
 #include "cpu/product.hpp"

@@ -3,7 +3,7 @@
 
 #include <sys/stat.h>
 
-#include "checkpoint/cases.hpp"
+#include "support/cases.hpp"
 
 namespace lapidary::test {
 namespace {

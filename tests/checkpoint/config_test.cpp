@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "checkpoint/cases.hpp"
+#include "support/cases.hpp"
 
 namespace lapidary::test {
 namespace {

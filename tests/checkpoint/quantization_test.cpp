@@ -1,7 +1,7 @@
 // The `quantization` block of a config.
 #include <boost/ut.hpp>
 
-#include "checkpoint/cases.hpp"
+#include "support/cases.hpp"
 
 namespace lapidary::test {
 namespace {

@@ -1,7 +1,7 @@
 // The safetensors reader against broken and odd files, and the writer against the reader.
 #include <boost/ut.hpp>
 
-#include "checkpoint/cases.hpp"
+#include "support/cases.hpp"
 
 namespace lapidary::test {
 namespace {

@@ -90,7 +90,7 @@ void expect_near_definition(const History& history, const graph::Row& row, const
     for (const double value : reference::attention_head(query, keys, values, row.position, row.block_end, window)) {
       expected.push_back(value);
       // A score is off by a few roundings of sum |q||k|, its exponential by that factor, values are below 2.
-      allowed.push_back(2.0 * (2e-6 + 2.5e-7 * largest));
+      allowed.push_back(2.0 * (1e-6 + 1e-7 * largest));
     }
   }
   expect(worst_error(got, expected, allowed) <= 1.0_d)

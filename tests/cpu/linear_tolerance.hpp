@@ -11,10 +11,10 @@ namespace lapidary::test {
 
 // Relative to sum |w||x|. A float32 rounding is 6e-8 of its result; partial sums over lanes are much smaller than the
 // whole sum of magnitudes, so that all of them together stay within a few of those, however many there are.
-inline constexpr double kProductError = 5e-7;
+inline constexpr double kProductError = 2.5e-7;
 
 // Relative to the largest number inside gelu, softcap and exp: a few roundings.
-inline constexpr double kFunctionError = 5e-7;
+inline constexpr double kFunctionError = 2.5e-7;
 
 // magnitude: [n][k], x: [k]; returns [n]
 inline std::vector<double> product_errors(const reference::Table& magnitude, const std::vector<float>& x) {

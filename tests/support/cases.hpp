@@ -1,4 +1,4 @@
-// What the checkpoint tests share: the fixtures, the list of broken files, and the error a call ends with.
+// What the tests share: the fixtures, the list of broken files, and the error a call ends with.
 #pragma once
 
 #include <atomic>
