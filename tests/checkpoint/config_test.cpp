@@ -156,7 +156,8 @@ suite<"config"> config_suite = [] {
 
   "per_layer_config names layers"_test = [] {
     const auto outcome = [](const std::string& json) { return outcome_with({{"per_layer_config", json}}, "per_layer_config"); };
-    expect(outcome(R"({"3":{"head_dim":18}})") == "ok");
+    expect(outcome(R"({"3":{"head_dim":24}})") == "ok");
+    expect(outcome(R"({"3":{"head_dim":18}})") == "bad_value");
     expect(outcome(R"({"12":{}})") == "bad_value");
     expect(outcome(R"({"-1":{}})") == "bad_value");
     expect(outcome(R"({"3x":{}})") == "bad_value");

@@ -16,7 +16,7 @@ using namespace boost::ut;
 constexpr int kTokens = 200;  // several windows of every fixture, more than one ring of some
 
 std::vector<std::string> models() {
-  std::vector<std::string> folders = {kRoot + "/models/pebble"};
+  std::vector<std::string> folders;
   for (const char* name : {"dense-bf16", "moe-bf16", "ple-bf16", "unified-bf16", "dense-3bit", "dense-nvfp4", "moe-mixed",
                            "moe-mxfp4", "ple-4bit", "ple-mxfp8", "unified-6bit-g128"})
     folders.push_back(kFixtures + "/models/" + name);
@@ -147,6 +147,14 @@ const suite<"invariance"> invariance = [] {
       expect(plain == rounds_with_rollbacks(folder)) << "rollbacks";
       expect(plain == after_another_text(folder)) << "a cache used before";
     };
+
+  "pebble gives every token the same bytes in chunks, rounds and after rollbacks"_test = [] {
+    const std::string folder = kRoot + "/models/pebble";
+    const Trace plain = rounds_of(folder, {1}, 1);
+    expect(plain == prompt_in_chunks(folder, 64, 2)) << "prompt in chunks";
+    expect(plain == rounds_of(folder, {8, 3}, 2)) << "rounds";
+    expect(plain == rounds_with_rollbacks(folder)) << "rollbacks";
+  };
 
   "a different token changes the bytes"_test = [] {  // the comparison above can fail
     const std::string folder = kFixtures + "/models/dense-bf16";
