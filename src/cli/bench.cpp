@@ -5,10 +5,10 @@
 #include <string>
 
 #include "cli/commands.hpp"
-#include "cli/json.hpp"
 #include "cli/model.hpp"
 #include "cpu/executor.hpp"
 #include "decode/session.hpp"
+#include "text/value.hpp"
 
 namespace lapidary::cli {
 namespace {
@@ -21,6 +21,7 @@ struct BenchFlags {
   int depth = 0;
 };
 
+using text::Value;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -40,15 +41,10 @@ std::vector<std::int32_t> some_tokens(int count, int vocab) {
   return tokens;
 }
 
+void print(const Value& line) { std::cout << text::to_json(line) << std::endl; }
+
 void report(const char* test, int n, int depth, double seconds) {
-  JsonWriter json(std::cout);
-  json.begin_object();
-  json.member("test", std::string_view(test));
-  json.member("n", n);
-  json.member("depth", depth);
-  json.key("tok_s").number(n / seconds);
-  json.end_object();
-  std::cout << std::endl;
+  print(Value::Object{{"test", test}, {"n", n}, {"depth", depth}, {"tok_s", n / seconds}});
 }
 
 void fill(decode::Session& session, int tokens, int vocab) {
@@ -88,16 +84,13 @@ void run(BenchFlags flags) {
   }
 
   fill(session, program.plan.context_tokens, vocab);
-  JsonWriter json(std::cout);
-  json.begin_object();
-  json.key("load_s").number(load_seconds);
-  json.member("context_tokens", program.plan.context_tokens);
-  json.member("plan_anonymous_bytes", program.plan.anonymous_bytes());
-  json.member("resident_anonymous_bytes", resident_bytes("RssAnon"));
-  json.member("plan_weights_mapped_bytes", program.plan.weights_mapped_bytes);
-  json.member("resident_file_bytes", resident_bytes("RssFile"));
-  json.end_object();
-  std::cout << std::endl;
+  const auto bytes = [](std::size_t count) { return static_cast<std::int64_t>(count); };
+  print(Value::Object{{"load_s", load_seconds},
+                      {"context_tokens", program.plan.context_tokens},
+                      {"plan_anonymous_bytes", bytes(program.plan.anonymous_bytes())},
+                      {"resident_anonymous_bytes", resident_bytes("RssAnon")},
+                      {"plan_weights_mapped_bytes", bytes(program.plan.weights_mapped_bytes)},
+                      {"resident_file_bytes", resident_bytes("RssFile")}});
 }
 
 }  // namespace

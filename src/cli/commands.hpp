@@ -8,9 +8,14 @@ namespace lapidary::cli {
 // Exit codes.
 inline constexpr int kFailure = 1;  // a file, a checkpoint, the machine
 inline constexpr int kUsage = 2;    // the command line
+inline constexpr int kCancelled = 130;  // Ctrl-C; what was generated has been printed
 
 void add_inspect(CLI::App& app);
 void add_logits(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_tokenize(CLI::App& app);
+void add_generate(CLI::App& app, int& status);  // `status` becomes the exit code
+void add_chat(CLI::App& app);
+void add_describe(CLI::App& app);
 
 }  // namespace lapidary::cli

@@ -4,12 +4,14 @@
 #include <sstream>
 
 #include "cli/commands.hpp"
-#include "cli/json.hpp"
 #include "cli/model.hpp"
 #include "graph/listing.hpp"
+#include "text/value.hpp"
 
 namespace lapidary::cli {
 namespace {
+
+using text::Value;
 
 struct InspectFlags {
   ModelFlags model;
@@ -49,22 +51,6 @@ std::vector<ClassRow> classes_of(const link::Program& program) {
   return list;
 }
 
-struct TokenCost {
-  std::int64_t weight_bytes = 0;
-  std::size_t steps = 0;
-};
-
-TokenCost cost_of_token(const link::Program& program) {
-  TokenCost cost;
-  for (const graph::SegmentId id : {graph::SegmentId::forward, graph::SegmentId::head, graph::SegmentId::select})
-    for (const graph::Step& step : program.graph->segment(id).steps) {
-      ++cost.steps;
-      for (const graph::WeightId weight : step.weights)
-        if (weight != graph::kNone) cost.weight_bytes += link::bytes_per_row(program, step, weight);
-    }
-  return cost;
-}
-
 std::string listing_of(const link::Program& program) {
   std::ostringstream out;
   graph::write_listing(out, *program.graph, [&](const graph::Step& step, graph::WeightId id) {
@@ -77,7 +63,7 @@ std::string listing_of(const link::Program& program) {
 void print_text(const link::Program& program, bool with_graph) {
   const graph::Shape& shape = program.graph->shape;
   const link::MemoryPlan& plan = program.plan;
-  const TokenCost cost = cost_of_token(program);
+  const link::TokenCost cost = link::cost_of_token(program);
   int full = 0, shared = 0;
   for (int l = 0; l < shape.layer_count; ++l) {
     full += shape.layers[l].kind == graph::LayerKind::full;
@@ -104,67 +90,53 @@ void print_text(const link::Program& program, bool with_graph) {
   if (with_graph) std::cout << "\n" << listing_of(program);
 }
 
-void print_json(const link::Program& program, bool with_graph) {
+Value json_of(const link::Program& program, bool with_graph) {
   const graph::Shape& shape = program.graph->shape;
   const link::MemoryPlan& plan = program.plan;
-  const TokenCost cost = cost_of_token(program);
-  JsonWriter json(std::cout);
-  json.begin_object();
-  json.member("checkpoint", program.checkpoint.folder());
-  json.member("model_type", program.checkpoint.config().model_type);
-  json.member("graph", program.graph->name);
-  json.key("shape").begin_object();
-  json.member("layers", shape.layer_count);
-  json.member("hidden", shape.hidden);
-  json.member("heads", shape.heads);
-  json.member("window", shape.window);
-  json.member("vocabulary", shape.vocab);
-  json.member("experts", shape.experts);
-  json.member("experts_used", shape.experts_used);
-  json.member("per_layer_width", shape.ple_width);
-  json.end_object();
-  json.key("weights").begin_array();
-  for (const ClassRow& row : classes_of(program)) {
-    json.begin_object();
-    json.member("part", row.part);
-    json.member("storage", row.storage);
-    json.member("tensors", row.tensors);
-    json.member("bytes", row.bytes);
-    json.end_object();
-  }
-  json.end_array();
-  json.key("per_token").begin_object();
-  json.member("weight_bytes", cost.weight_bytes);
-  json.member("steps", cost.steps);
-  json.member("kv_bytes", plan.kv_bytes_per_token);
-  json.end_object();
-  json.key("memory").begin_object();
-  json.member("context_tokens", plan.context_tokens);
-  json.member("chunk_rows", plan.chunk_rows);
-  json.member("weights_mapped_bytes", plan.weights_mapped_bytes);
-  json.member("kv_bytes", plan.kv_bytes);
-  json.member("arena_bytes", plan.arena_bytes);
-  json.member("constants_bytes", plan.constants_bytes);
-  json.member("anonymous_bytes", plan.anonymous_bytes());
-  json.end_object();
-  if (with_graph) {
-    json.key("steps").begin_array();
-    for (int id = 0; id < graph::kSegmentCount; ++id)
-      for (const graph::Step& step : program.graph->segments[id].steps) {
-        json.begin_object();
-        json.member("segment", name_of(static_cast<graph::SegmentId>(id)));
-        json.member("layer", step.layer);
-        json.member("kernel", link::variant_of(program, step));
-        std::int64_t bytes = 0;
-        for (const graph::WeightId weight : step.weights)
-          if (weight != graph::kNone) bytes += link::bytes_per_row(program, step, weight);
-        json.member("weight_bytes", bytes);
-        json.end_object();
-      }
-    json.end_array();
-  }
-  json.end_object();
-  std::cout << "\n";
+  const link::TokenCost cost = link::cost_of_token(program);
+  const auto bytes = [](std::size_t count) { return static_cast<std::int64_t>(count); };
+  Value::Array weights;
+  for (const ClassRow& row : classes_of(program))
+    weights.push_back(Value::Object{
+        {"part", row.part}, {"storage", row.storage}, {"tensors", bytes(row.tensors)}, {"bytes", bytes(row.bytes)}});
+  Value::Object object{
+      {"checkpoint", program.checkpoint.folder()},
+      {"model_type", program.checkpoint.config().model_type},
+      {"graph", program.graph->name},
+      {"shape", Value::Object{{"layers", shape.layer_count},
+                              {"hidden", shape.hidden},
+                              {"heads", shape.heads},
+                              {"window", shape.window},
+                              {"vocabulary", shape.vocab},
+                              {"experts", shape.experts},
+                              {"experts_used", shape.experts_used},
+                              {"per_layer_width", shape.ple_width}}},
+      {"weights", std::move(weights)},
+      {"per_token", Value::Object{{"weight_bytes", cost.weight_bytes},
+                                  {"steps", bytes(cost.steps)},
+                                  {"kv_bytes", bytes(plan.kv_bytes_per_token)}}},
+      {"memory", Value::Object{{"context_tokens", plan.context_tokens},
+                               {"chunk_rows", plan.chunk_rows},
+                               {"weights_mapped_bytes", bytes(plan.weights_mapped_bytes)},
+                               {"kv_bytes", bytes(plan.kv_bytes)},
+                               {"arena_bytes", bytes(plan.arena_bytes)},
+                               {"constants_bytes", bytes(plan.constants_bytes)},
+                               {"anonymous_bytes", bytes(plan.anonymous_bytes())}}},
+  };
+  if (!with_graph) return object;
+  Value::Array steps;
+  for (int id = 0; id < graph::kSegmentCount; ++id)
+    for (const graph::Step& step : program.graph->segments[id].steps) {
+      std::int64_t weight_bytes = 0;
+      for (const graph::WeightId weight : step.weights)
+        if (weight != graph::kNone) weight_bytes += link::bytes_per_row(program, step, weight);
+      steps.push_back(Value::Object{{"segment", name_of(static_cast<graph::SegmentId>(id))},
+                                    {"layer", step.layer},
+                                    {"kernel", link::variant_of(program, step)},
+                                    {"weight_bytes", weight_bytes}});
+    }
+  object.emplace_back("steps", std::move(steps));
+  return object;
 }
 
 }  // namespace
@@ -177,7 +149,8 @@ void add_inspect(CLI::App& app) {
   command->add_flag("--json", flags->json, "one JSON object instead of text");
   command->callback([flags] {
     const link::Program program = flags->model.load();
-    flags->json ? print_json(program, flags->graph) : print_text(program, flags->graph);
+    if (flags->json) std::cout << text::to_json(json_of(program, flags->graph)) << "\n";
+    else print_text(program, flags->graph);
   });
 }
 

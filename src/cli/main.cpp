@@ -10,12 +10,17 @@
 int main(int argc, char** argv) {
   CLI::App app("Runs Gemma 4 checkpoints, one stream as fast as the machine allows.", "lapidary");
   app.require_subcommand(1);
+  int status = 0;
+  lapidary::cli::add_generate(app, status);
+  lapidary::cli::add_chat(app);
   lapidary::cli::add_inspect(app);
   lapidary::cli::add_logits(app);
   lapidary::cli::add_bench(app);
+  lapidary::cli::add_describe(app);
+  lapidary::cli::add_tokenize(app);
   try {
     app.parse(argc, argv);
-    return 0;
+    return status;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : lapidary::cli::kUsage;
   } catch (const lapidary::Error& error) {

@@ -1,9 +1,27 @@
 #include "cli/model.hpp"
 
 #include <charconv>
+#include <filesystem>
+
+#if defined(__APPLE__)
+#include <mach-o/dyld.h>
+#endif
 
 namespace lapidary::cli {
 namespace {
+
+namespace fs = std::filesystem;
+
+fs::path own_path() {
+#if defined(__APPLE__)
+  char path[4096];
+  std::uint32_t size = sizeof path;
+  return _NSGetExecutablePath(path, &size) == 0 ? fs::canonical(path) : fs::path();
+#else
+  std::error_code none;
+  return fs::read_symlink("/proc/self/exe", none);
+#endif
+}
 
 std::size_t parse_bytes(const std::string& text) {
   std::size_t value = 0;
@@ -22,8 +40,25 @@ std::size_t parse_bytes(const std::string& text) {
 
 }  // namespace
 
+std::string default_model() {
+  const fs::path program = own_path();
+  for (fs::path folder = program.parent_path(); folder != folder.root_path(); folder = folder.parent_path())
+    for (const char* place : {"share/lapidary/models/pebble", "models/pebble"})
+      if (fs::exists(folder / place / "config.json")) return folder / place;
+  fail(ErrorKind::io, "--model", "expected a checkpoint folder, got none and pebble is not installed beside " + program.string());
+}
+
 void ModelFlags::add_to(CLI::App& command) {
   command.add_option("CHECKPOINT", checkpoint, "folder with config.json and model.safetensors")->required();
+  add_limits_to(command);
+}
+
+void ModelFlags::add_option_to(CLI::App& command) {
+  command.add_option("--model", checkpoint, "folder with config.json and model.safetensors (default: pebble)");
+  add_limits_to(command);
+}
+
+void ModelFlags::add_limits_to(CLI::App& command) {
   command.add_option("--context", options.context_tokens, "tokens to reserve K/V for (default 4096, or the model's limit)")
       ->check(CLI::PositiveNumber);
   command.add_option("--chunk", options.chunk_rows, "prompt tokens per pass (default and limit: the graph's)")
@@ -34,7 +69,7 @@ void ModelFlags::add_to(CLI::App& command) {
 link::Program ModelFlags::load() const {
   link::Options resolved = options;
   if (!memory.empty()) resolved.memory_limit_bytes = parse_bytes(memory);
-  Checkpoint opened = Checkpoint::open(checkpoint);
+  Checkpoint opened = Checkpoint::open(checkpoint.empty() ? default_model() : checkpoint);
   const graph::Graph& graph = link::find_graph(opened);
   return link::link(std::move(opened), graph, resolved);
 }

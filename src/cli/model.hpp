@@ -14,8 +14,15 @@ struct ModelFlags {
   link::Options options;
   std::string memory;  // "512M", "8G"
 
-  void add_to(CLI::App& command);
+  void add_to(CLI::App& command);         // the checkpoint as an argument
+  void add_option_to(CLI::App& command);  // the checkpoint as --model, pebble when not given
   link::Program load() const;
+
+ private:
+  void add_limits_to(CLI::App& command);
 };
+
+// pebble, the model that comes with lapidary: installed beside it or in its source tree.
+std::string default_model();
 
 }  // namespace lapidary::cli

@@ -52,7 +52,7 @@ class CpuExecutor final : public link::Executor {
         for (const BoundStep& bound : segments_[static_cast<std::size_t>(id)]) {
           const auto [first, count] = row_range(*bound.step, state);
           if (count == 0) continue;
-          execute(bound, state.rows.subspan(first, count), first, part);
+          execute(bound, state.rows.subspan(first, count), first, state.selection, part);
           team_.sync();
           if (tap && bound.step->tap != graph::kNone) {
             const In residual = rows<const float>(bound.out[0], first);
@@ -140,7 +140,8 @@ class CpuExecutor final : public link::Executor {
     return rows<const T>(at, 0)[static_cast<std::size_t>(output)];
   }
 
-  static void execute(const BoundStep& bound, Rows rows_now, std::size_t first, Part part) {
+  static void execute(const BoundStep& bound, Rows rows_now, std::size_t first, const graph::Selection* selection,
+                      Part part) {
     const Step& step = *bound.step;
     const graph::Dims& d = step.dims;
     const int n = static_cast<int>(rows_now.size());
@@ -186,7 +187,7 @@ class CpuExecutor final : public link::Executor {
       case Op::moe_combine:
         return moe_combine(n, out(0), in(1), in(2), in(3), d.experts_used, {w[0], w[1], w[2], w[3], w[4]}, d.n[0], d.epsilon,
                            out(1), part);
-      case Op::argmax: return argmax(n, in(0), d.n[0], out_ids(0), part);
+      case Op::sample: return sample(n, in(0), d.n[0], selection, out_ids(0), out(1), out_ids(2), part);
     }
   }
 

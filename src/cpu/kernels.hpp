@@ -97,6 +97,8 @@ struct MoeNorms {
 void moe_combine(int rows, Out h, In dense, In experts, In weights, int used, const MoeNorms& norms, int n, float epsilon,
                  Out next, Part part);
 
-void argmax(int rows, In logits, int n, OutIds out, Part part);
+// Row r is chosen as row r of `selection` says; null = the largest logit. weights, candidates: [rows, n], overwritten.
+void sample(int rows, In logits, int n, const graph::Selection* selection, OutIds out, Out weights, OutIds candidates,
+            Part part);
 
 }  // namespace lapidary::cpu

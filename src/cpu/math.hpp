@@ -1,4 +1,4 @@
-// exp, tanh and gelu as scalar code without branches or calls, which compilers vectorise in plain loops: a value is the same
+// exp, log, tanh and gelu as scalar code without branches or calls, which compilers vectorise in plain loops: a value is the same
 // bits whether it is computed alone or in a vector of any width. Accurate to a few units in the last place.
 #pragma once
 
@@ -57,6 +57,25 @@ inline float exp(float x) {
   // In two factors, because the exponent of a tiny or huge result is out of the range of one.
   const std::int32_t half = parts.exponent >> 1;
   return (1.0f + parts.fraction) * power_of_two(half) * power_of_two(parts.exponent - half);
+}
+
+// x > 0 and not subnormal. Accurate relative to the result, also near 1.
+inline float log(float x) {
+  constexpr std::uint32_t kRootHalf = 0x3f3504f3;  // the bits of sqrt(1/2)
+  constexpr float kLn2High = 0.693359375f;         // few bits: its multiples are exact
+  constexpr float kLn2Low = -2.12194440e-4f;
+  // x = 2^n * m with m in [sqrt(1/2), sqrt(2)); log(m) = 2 atanh((m - 1) / (m + 1)) by its series.
+  const std::uint32_t offset = std::bit_cast<std::uint32_t>(x) - kRootHalf;
+  const float n = static_cast<float>(static_cast<std::int32_t>(offset) >> 23);
+  const float f = std::bit_cast<float>((offset & 0x007fffffu) + kRootHalf) - 1.0f;
+  const float s = f / (f + 2.0f);
+  const float square = s * s;
+  float series = 1.0f / 9.0f;
+  series = fused(series, square, 1.0f / 7.0f);
+  series = fused(series, square, 1.0f / 5.0f);
+  series = fused(series, square, 1.0f / 3.0f);
+  const float twice = s + s;
+  return fused(n, kLn2High, fused(n, kLn2Low, fused(twice * square, series, twice)));
 }
 
 inline float tanh(float x) {

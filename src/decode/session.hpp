@@ -16,11 +16,14 @@ class Session {
   // `program` and `executor` must outlive the session.
   Session(const link::Program& program, link::Executor& executor, int slot = 0);
 
-  std::int32_t length() const { return length_; }  // positions with valid K/V
+  std::int32_t length() const { return static_cast<std::int32_t>(tokens_.size()); }  // positions with valid K/V
   std::int32_t capacity() const { return program_.plan.context_tokens; }
+  std::int32_t vocab() const { return program_.graph->shape.vocab; }
+  std::span<const std::int32_t> tokens() const { return tokens_; }  // [length]
 
-  // Appends a prompt in chunks. Afterwards output 0 belongs to its last token.
-  void prefill(std::span<const std::int32_t> tokens);
+  // Appends a prompt in chunks. Afterwards output 0 belongs to its last token. `selection` says how the token after it is
+  // chosen: one row; null = the largest logit.
+  void prefill(std::span<const std::int32_t> tokens, const graph::Selection* selection = nullptr);
 
   // The same with the logits of every token: after each window of at most verify_rows rows, `window(first, count)` may read
   // outputs 0..count-1, which belong to tokens first.. of the prompt. `tap` sees every layer of every chunk; its rows begin
@@ -32,11 +35,18 @@ class Session {
   };
   void prefill_all(std::span<const std::int32_t> tokens, const Observer& observer);
 
-  // One round: appends 1 to verify_rows tokens; output i belongs to token i.
-  void forward(std::span<const std::int32_t> tokens);
+  // One round: appends 1 to verify_rows tokens; output i belongs to token i, and so does row i of `selection`.
+  void forward(std::span<const std::int32_t> tokens, const graph::Selection* selection = nullptr);
 
-  // Forgets all positions from `length` on.
+  // Forgets all positions from `length` on; only where can_rollback(length).
   void rollback(std::int32_t length);
+
+  // A sliding layer's ring keeps little more than a window: a position too far back has been overwritten.
+  bool can_rollback(std::int32_t length) const;
+
+  // Rolls back to the longest beginning of `tokens` that need not be computed again; leaves out the last token, whose logits
+  // are wanted. Returns its length.
+  std::int32_t keep_common_prefix(std::span<const std::int32_t> tokens);
 
   std::int32_t next(int output = 0) const { return executor_.next(output); }
   std::span<const float> logits(int output = 0) const { return executor_.logits(output); }
@@ -50,7 +60,8 @@ class Session {
   const link::Program& program_;
   link::Executor& executor_;
   const std::int32_t slot_;
-  std::int32_t length_ = 0;
+  std::int32_t written_ = 0;           // the furthest position ever written is before this
+  std::vector<std::int32_t> tokens_;   // [length], as many reserved as the context holds
   std::vector<graph::Row> rows_;  // as many as the largest chunk
 };
 

@@ -27,7 +27,7 @@ std::int64_t grid_of(const Step& step) {
     case Op::qkv_norm_rope: return step.dims.heads + (step.dims.owns_kv ? 2 * step.dims.kv_heads : 0);
     case Op::attention: return step.dims.heads;
     case Op::embed: case Op::rope_angles: case Op::rms_norm: case Op::residual_norm: case Op::ple_inputs: case Op::route:
-    case Op::moe_combine: case Op::argmax: return 1;
+    case Op::moe_combine: case Op::sample: return 1;
   }
   return 1;
 }

@@ -19,7 +19,7 @@ std::string_view name_of(Op op) {
     case Op::expert_gelu_mul: return "expert_gelu_mul";
     case Op::expert_linear: return "expert_linear";
     case Op::moe_combine: return "moe_combine";
-    case Op::argmax: return "argmax";
+    case Op::sample: return "sample";
   }
   return "";
 }

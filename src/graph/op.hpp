@@ -54,11 +54,22 @@ enum class Op : std::uint8_t {
   // m = sum over slots ascending of weight * expert; y = norm(norm(dense; w0) + norm(m; w1); w2);
   // h = (h + y) * w3; out1 = norm(h; w4) when present.
   moe_combine,
-  // out[1] (int32) = the index of the largest of in[n], ties to the lower index
-  argmax,
+  // out0[1] (int32) = the token chosen from the logits in[n] as the round's Selection says; without one, the largest, ties
+  // to the lower id. out1[n], out2[n] (int32) are room to work in. `in` stays as it is. In this order:
+  //   y = in; -inf where suppressed; plus bias; where the token occurred (`counts` and `drafted` of the row), y / repetition
+  //   if y > 0, else y * repetition, then minus presence + count * frequency; -inf where the mask has no bit
+  //   temperature 0: the largest y, ties to the lower id. Else weight w = exp((y - max y) / temperature)
+  //   top-k: the k largest y, ties to the lower id; top-p: in descending order of w, ties to the lower id, the shortest
+  //   beginning with sum(w) >= top_p * sum over those left by top-k, at least one; min-p: w >= min_p
+  //   the token with the least e / w, ties to the lower id, where e = -ln((noise + 0.5) * 2^-32) is exponential noise
+  // noise of token x: word x mod 4 of Philox4x32-10 with the key seed and the counter (index, index >> 32, x / 4, stream),
+  // low words first, so it depends on nothing but the request and the place of the token in its output. y, w and e are
+  // float32, e is accurate relative to itself and never 0, sums are float64. What is not a number counts as -inf, ids outside
+  // of the vocabulary are skipped. Where no y is above -inf: the first token neither suppressed nor masked, else 0.
+  sample,
 };
 
-inline constexpr int kOpCount = static_cast<int>(Op::argmax) + 1;
+inline constexpr int kOpCount = static_cast<int>(Op::sample) + 1;
 
 std::string_view name_of(Op op);
 

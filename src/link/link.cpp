@@ -52,6 +52,17 @@ std::int64_t bytes_per_row(const Program& program, const graph::Step& step, grap
   return total;
 }
 
+TokenCost cost_of_token(const Program& program) {
+  TokenCost cost;
+  for (const graph::SegmentId id : {graph::SegmentId::forward, graph::SegmentId::head, graph::SegmentId::select})
+    for (const graph::Step& step : program.graph->segment(id).steps) {
+      ++cost.steps;
+      for (const graph::WeightId weight : step.weights)
+        if (weight != graph::kNone) cost.weight_bytes += bytes_per_row(program, step, weight);
+    }
+  return cost;
+}
+
 std::string variant_of(const Program& program, const graph::Step& step) {
   std::string text = std::string(name_of(step.op)) + "_f32", last;
   for (const graph::WeightId id : step.weights) {

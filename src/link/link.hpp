@@ -30,6 +30,13 @@ Program link(Checkpoint checkpoint, const graph::Graph& graph, const Options& op
 // Bytes of a weight that one row of `step` reads: one row of a table it looks up, the experts in use.
 std::int64_t bytes_per_row(const Program& program, const graph::Step& step, graph::WeightId id);
 
+// What one decoded token costs.
+struct TokenCost {
+  std::int64_t weight_bytes = 0;
+  std::size_t steps = 0;
+};
+TokenCost cost_of_token(const Program& program);
+
 // "linear_f32 affine4/64": the kernel variant a step is bound to.
 std::string variant_of(const Program& program, const graph::Step& step);
 

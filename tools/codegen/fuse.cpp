@@ -43,7 +43,7 @@ const std::vector<Pattern>& patterns() {
       {Op::route, {{Kind::route}}},
       {Op::expert_gelu_mul, {{Kind::expert_linear, 2, 2}, {Kind::gelu_mul}}},
       {Op::expert_linear, {{Kind::expert_linear}}},
-      {Op::argmax, {{Kind::argmax}}},
+      {Op::sample, {{Kind::sample}}},
   };
   return all;
 }
@@ -98,7 +98,7 @@ Node merge(Op op, std::span<const Node> parts, std::span<const Node> later) {
       if (std::find(made.begin(), made.end(), in) == made.end()) add_once(step.in, in);
     for (const ValueId out : part.out) {
       made.push_back(out);
-      const bool visible = is_pinned(out) || std::any_of(later.begin(), later.end(), [&](const Node& node) {
+      const bool visible = parts.size() == 1 || is_pinned(out) || std::any_of(later.begin(), later.end(), [&](const Node& node) {
         return std::find(node.in.begin(), node.in.end(), out) != node.in.end();
       });
       if (visible) add_once(step.out, out);

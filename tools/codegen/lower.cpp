@@ -37,8 +37,8 @@ class Lowering {
  private:
   static constexpr ValueId kH = graph::kResidual;
 
-  ValueId value(std::string name, std::int64_t width) {
-    result_.values.push_back({std::move(name), graph::Region::rows, width * std::int64_t{sizeof(float)}});
+  ValueId value(std::string name, std::int64_t width, graph::Region region = graph::Region::rows) {
+    result_.values.push_back({std::move(name), region, width * std::int64_t{sizeof(float)}});
     return static_cast<ValueId>(result_.values.size() - 1);
   }
 
@@ -235,7 +235,9 @@ class Lowering {
 
   void select() {
     rows_ = RowSet::last;
-    add(Kind::argmax, {graph::kLogits}, {graph::kNext}, {}, {.n = {shape_.vocab}});
+    const ValueId weights = value("weights", shape_.vocab, graph::Region::outputs);
+    const ValueId candidates = value("candidates", shape_.vocab, graph::Region::outputs);
+    add(Kind::sample, {graph::kLogits}, {graph::kNext, weights, candidates}, {}, {.n = {shape_.vocab}});
   }
 
   const Model& model_;

@@ -37,7 +37,7 @@ struct Model {
 // The kinds of op before fusion: what a graph::Op does, taken apart.
 enum class Kind {
   embed, rope_angles, rms_norm, linear, gelu_mul, softcap, head_norm, rope, store, attention, add, scale, ple_inputs, route,
-  expert_linear, weighted_sum, argmax,
+  expert_linear, weighted_sum, sample,
 };
 
 using ValueId = int;  // into Lowered::values

@@ -1,11 +1,10 @@
-// The kernels that choose: experts of a row, the next token.
+// The experts of a row.
 #include <cassert>
 #include <limits>
 
 #include "cpu/kernels.hpp"
 #include "cpu/math.hpp"
 #include "cpu/share.hpp"
-#include "cpu/vec.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -43,22 +42,6 @@ void route(int rows, In scores, const float* expert_scale, int experts, int used
       sum += weight[slot];
     }
     for (int slot = 0; slot < used; ++slot) weight[slot] = weight[slot] / sum * expert_scale[picked[slot]];
-  }
-}
-
-void argmax(int rows, In logits, int n, OutIds out, Part part) {
-  const Range range = share(rows, part);
-  for (int r = range.begin; r < range.end; ++r) {
-    const float* x = logits[r];
-    Vec most = Vec::broadcast(kMinusInfinity);
-    int i = 0;
-    for (; i + kLanes <= n; i += kLanes) most = larger(Vec::load(x + i), most);
-    float max = largest_lane(most);
-    for (; i < n; ++i) max = x[i] > max ? x[i] : max;
-
-    int index = 0;
-    while (index < n && x[index] != max) ++index;
-    out[r][0] = index < n ? index : 0;  // nothing but NaN: 0
   }
 }
 

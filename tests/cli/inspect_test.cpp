@@ -1,34 +1,14 @@
-// The program as a user meets it.
+// lapidary logits and inspect as a user meets them.
 #include <boost/ut.hpp>
-
-#include <array>
-#include <cstdio>
-#include <sys/wait.h>
 
 #include "support/cases.hpp"
 #include "support/expected.hpp"
+#include "support/program.hpp"
 
 namespace lapidary::test {
 namespace {
 
 using namespace boost::ut;
-
-struct Outcome {
-  int status = 0;
-  std::string out, err;
-};
-
-std::string read_all(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-Outcome lapidary(const std::string& arguments) {
-  const TemporaryFolder folder;
-  const std::string command = std::string(LAPIDARY_PROGRAM) + " " + arguments + " >" + folder.path("out") + " 2>" + folder.path("err");
-  const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_all(folder.path("out")), read_all(folder.path("err"))};
-}
 
 std::string json_list(const std::vector<std::int32_t>& ids) {
   std::string text;

@@ -1,0 +1,41 @@
+#include "cli/engine.hpp"
+
+#include <chrono>
+
+#include "cpu/executor.hpp"
+
+namespace lapidary::cli {
+namespace {
+
+// A checkpoint and a tokenizer that do not belong together are found out before the first token.
+text::Tokenizer open_tokenizer(const link::Program& program) {
+  const std::string& folder = program.checkpoint.folder();
+  text::Tokenizer tokenizer = text::Tokenizer::open(folder);
+  if (tokenizer.size() > program.graph->shape.vocab)
+    fail(ErrorKind::shape_mismatch, folder,
+         "tokenizer, expected at most " + std::to_string(program.graph->shape.vocab) + " pieces, got " +
+             std::to_string(tokenizer.size()));
+  return tokenizer;
+}
+
+}  // namespace
+
+void EngineFlags::add_to(CLI::App& command) {
+  model.add_option_to(command);
+  command.add_option("--threads", threads, "default: one per core")->check(CLI::Range(1, 256));
+}
+
+Engine::Engine(const EngineFlags& flags)
+    : start(Clock::now()), program(flags.model.load()), tokenizer(open_tokenizer(program)),
+      chat_template(text::choose_template(program.checkpoint.folder(), program.graph->shape.ple_width > 0)),
+      defaults(decode::read_generation_defaults(program.checkpoint.folder())),
+      executor(cpu::make_executor(program, flags.threads ? flags.threads : cpu::default_threads())),
+      session(program, *executor), load_seconds(std::chrono::duration<double>(Clock::now() - start).count()) {}
+
+std::int32_t required_special(const text::Tokenizer& tokenizer, const char* name) {
+  const auto id = tokenizer.special(name);
+  if (!id) fail(ErrorKind::missing_key, "tokenizer", std::string("special tokens, expected ") + name + " among them");
+  return *id;
+}
+
+}  // namespace lapidary::cli

@@ -1,0 +1,43 @@
+// A model ready to turn text into text, and the flags that say which one.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "cli/model.hpp"
+#include "decode/generation_config.hpp"
+#include "decode/session.hpp"
+#include "text/chat.hpp"
+#include "text/tokenizer.hpp"
+
+namespace lapidary::cli {
+
+struct EngineFlags {
+  ModelFlags model;
+  int threads = 0;
+
+  void add_to(CLI::App& command);
+};
+
+using Clock = std::chrono::steady_clock;
+
+struct Engine {
+  explicit Engine(const EngineFlags& flags);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const Clock::time_point start;  // loading begins with the first member
+  link::Program program;
+  text::Tokenizer tokenizer;
+  text::Template chat_template;
+  decode::GenerationDefaults defaults;
+  std::unique_ptr<link::Executor> executor;
+  decode::Session session;
+  double load_seconds;
+};
+
+// The id of a special token the model cannot do without.
+std::int32_t required_special(const text::Tokenizer& tokenizer, const char* name);
+
+}  // namespace lapidary::cli

@@ -1,0 +1,164 @@
+// lapidary generate: one prompt in, one answer out.
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+
+#include "checkpoint/checkpoint.hpp"
+#include "cli/answer.hpp"
+#include "cli/commands.hpp"
+#include "cli/printer.hpp"
+#include "text/utf8.hpp"
+
+namespace lapidary::cli {
+namespace {
+
+using text::Value;
+
+struct GenerateFlags {
+  EngineFlags engine;
+  AnswerFlags answer;
+  std::string prompt, file, messages_file, system, tools_file;
+  bool raw = false, json = false, json_lines = false, stats = false;
+};
+
+// Refuses text that is not UTF-8: a checkpoint's tokenizer would take it as bytes that no one meant.
+const std::string& checked_utf8(const std::string& text, const std::string& where) {
+  if (!text::is_utf8(text)) fail(ErrorKind::bad_utf8, where, "expected UTF-8, got other bytes");
+  return text;
+}
+
+std::string read_prompt(const GenerateFlags& flags) {
+  std::string prompt = flags.prompt;
+  if (!flags.file.empty()) {
+    prompt = read_text_file(flags.file);
+  } else if (prompt.empty() || prompt == "-") {
+    if (isatty(STDIN_FILENO)) fail(ErrorKind::usage, "PROMPT", "expected a prompt as argument, --file or standard input, got none");
+    prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
+  }
+  if (prompt.empty()) fail(ErrorKind::usage, "PROMPT", "expected some text, got none");
+  return checked_utf8(prompt, flags.file.empty() ? "PROMPT" : flags.file);
+}
+
+Value read_json(const std::string& path) { return text::parse_json(read_text_file(path), path); }
+
+Value read_messages(const GenerateFlags& flags) {
+  if (!flags.messages_file.empty()) return read_json(flags.messages_file);
+  const std::string prompt = read_prompt(flags);
+  Value::Array messages;
+  if (!flags.system.empty())
+    messages.push_back(Value::Object{{"role", "system"}, {"content", checked_utf8(flags.system, "--system")}});
+  messages.push_back(Value::Object{{"role", "user"}, {"content", prompt}});
+  return messages;
+}
+
+struct Prompt {
+  std::vector<std::int32_t> ids;
+  Reading reading = Reading::answer;
+};
+
+Prompt raw_prompt(const text::Tokenizer& tokenizer, const std::string& text) {
+  Prompt prompt{tokenizer.encode(text), Reading::plain};
+  const std::int32_t bos = required_special(tokenizer, "<bos>");
+  if (prompt.ids.empty() || prompt.ids.front() != bos) prompt.ids.insert(prompt.ids.begin(), bos);
+  return prompt;
+}
+
+Prompt chat_prompt(const Engine& engine, const Value& messages, const Value& tools, bool think) {
+  std::vector<text::Span> spans = text::render(messages, tools, engine.chat_template, {.enable_thinking = think});
+  // The template closes a turn with text, call and result and opens no other for the answer.
+  if (text::joined(spans).ends_with("<turn|>\n")) spans.push_back({"<|turn>model\n"});
+  return {engine.tokenizer.encode(spans),
+          text::ends_inside_thought(spans) ? Reading::answer_in_thought : Reading::answer};
+}
+
+Value value_of(const text::Event& event) {
+  Value::Object object;
+  if (!event.reasoning.empty()) object.emplace_back("reasoning", event.reasoning);
+  if (!event.content.empty()) object.emplace_back("text", event.content);
+  if (!event.calls.empty()) {
+    Value::Array calls;
+    for (const text::ToolCall& call : event.calls) calls.push_back(json_of(call));
+    object.emplace_back("tool_calls", std::move(calls));
+  }
+  return object;
+}
+
+Value value_of(const text::Tokenizer& tokenizer, const decode::TokenLogprob& token) {
+  text::Detokenizer detokenizer(tokenizer, true);
+  const std::string piece = detokenizer.push(token.id) + detokenizer.finish();
+  return Value::Object{{"id", token.id}, {"token", piece}, {"logprob", token.logprob}};
+}
+
+Value result_of(const Engine& engine, const Answer& answer) {
+  Value::Object object{{"text", answer.content}};
+  if (!answer.reasoning.empty()) object.emplace_back("reasoning", answer.reasoning);
+  Value::Array ids, calls, logprobs;
+  for (const std::int32_t id : answer.ids) ids.emplace_back(id);
+  for (const text::ToolCall& call : answer.calls) calls.push_back(json_of(call));
+  for (const decode::Logprobs& token : answer.logprobs) {
+    Value::Array top;
+    for (const decode::TokenLogprob& other : token.top) top.push_back(value_of(engine.tokenizer, other));
+    logprobs.push_back(Value::Object{{"chosen", value_of(engine.tokenizer, token.chosen)}, {"top", std::move(top)}});
+  }
+  object.emplace_back("ids", std::move(ids));
+  if (!calls.empty()) object.emplace_back("tool_calls", std::move(calls));
+  if (!logprobs.empty()) object.emplace_back("logprobs", std::move(logprobs));
+  object.emplace_back("stop_reason", answer.stop_reason);
+  object.emplace_back("stats", stats_of(engine, answer));
+  return object;
+}
+
+void print_line(const Value& value) {
+  std::cout << text::to_json(value) << std::endl;
+}
+
+int run(const GenerateFlags& flags) {
+  // Everything the user wrote is read before the model is.
+  const std::string raw = flags.raw ? read_prompt(flags) : "";
+  const Value messages = flags.raw ? Value() : read_messages(flags);
+  const Value tools = flags.tools_file.empty() ? Value() : read_json(flags.tools_file);
+  Engine engine(flags.engine);
+  const Prompt prompt = flags.raw ? raw_prompt(engine.tokenizer, raw)
+                                  : chat_prompt(engine, messages, tools, flags.answer.think);
+
+  const InterruptGuard guard;
+  Printer printer;
+  const Answer result = answer(engine, prompt.ids, prompt.reading, flags.answer,
+                               [&](const text::Event& event) {
+                                 if (flags.json) return;
+                                 if (!flags.json_lines) return printer.print(event);
+                                 const Value line = value_of(event);
+                                 if (line.truthy()) print_line(line);
+                               });
+  if (flags.json || flags.json_lines) print_line(result_of(engine, result));
+  else printer.finish();
+  if (flags.stats) print_stats(engine, result);
+  return result.stop_reason == "cancelled" ? kCancelled : 0;
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, int& status) {
+  CLI::App* command = app.add_subcommand("generate", "Answer one prompt");
+  const auto flags = std::make_shared<GenerateFlags>();
+  command->add_option("PROMPT", flags->prompt, "what to answer; '-' or nothing: standard input");
+  command->add_option("--file", flags->file, "read the prompt from a file");
+  flags->engine.add_to(*command);
+  flags->answer.add_to(*command);
+  command->add_option("--logprobs", flags->answer.logprobs, "with --json: the log probabilities of so many tokens at each step")
+      ->check(CLI::Range(0, 1000));
+  auto* system = command->add_option("--system", flags->system, "system message");
+  auto* tools = command->add_option("--tools", flags->tools_file, "JSON file with a list of tools the model may call");
+  auto* raw = command->add_flag("--raw", flags->raw, "continue the text as it is, without a chat template");
+  raw->excludes(system)->excludes(tools)->excludes("--think");
+  command->add_option("--messages", flags->messages_file, "JSON file with a list of messages instead of a prompt")
+      ->excludes(raw)->excludes(system)->excludes("PROMPT")->excludes("--file");
+  auto* json = command->add_flag("--json", flags->json, "one JSON object at the end instead of text");
+  command->add_flag("--json-lines", flags->json_lines, "a JSON object per event, the last as with --json")->excludes(json);
+  command->add_flag("--stats", flags->stats, "speed and memory traffic to standard error");
+  command->callback([flags, &status] { status = run(*flags); });
+}
+
+}  // namespace lapidary::cli

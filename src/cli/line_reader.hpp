@@ -1,0 +1,30 @@
+// Lines from the user: with editing and history on a terminal, plain from a pipe.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace lapidary::cli {
+
+class LineReader {
+ public:
+  LineReader();
+  ~LineReader();
+  LineReader(const LineReader&) = delete;
+  LineReader& operator=(const LineReader&) = delete;
+
+  const char* prompt() const { return prompt_; }
+  void give_up_line() { given_up_ = true; }
+  bool interactive() const { return interactive_; }
+  // Nothing at the end of the input. Ctrl-C on a terminal gives up the line and asks again.
+  std::optional<std::string> read(const char* prompt);
+
+ private:
+  bool interactive_;
+  const char* prompt_ = "";
+  bool given_up_ = false;
+  void* editor_ = nullptr;   // EditLine, History: libedit's own types stay in the source file
+  void* history_ = nullptr;
+};
+
+}  // namespace lapidary::cli

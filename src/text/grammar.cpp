@@ -1,0 +1,104 @@
+#include "text/grammar.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "text/grammar_json.hpp"
+#include "text/grammar_vocabulary.hpp"
+#include "text/schema.hpp"
+
+namespace lapidary::text {
+namespace {
+
+void set_bit(TokenMask mask, std::int32_t id, bool value) {
+  std::uint32_t& word = mask[static_cast<std::size_t>(id / 32)];
+  const std::uint32_t bit = 1u << (id % 32);
+  word = value ? word | bit : word & ~bit;
+}
+
+// Allows the tokens of the tree along which a reading survives.
+void allow(const TokenTree& tree, Walk& walk, TokenMask mask) {
+  for (std::uint32_t i = 0; i + 1 < tree.nodes.size();) {
+    const TokenTree::Node& node = tree.nodes[i];
+    if (!walk.step(node.depth - 1u, node.byte)) {
+      i = node.end;
+      continue;
+    }
+    ++i;
+    for (std::uint32_t t = node.first_token; t < tree.nodes[i].first_token; ++t) set_bit(mask, tree.tokens[t], true);
+  }
+}
+
+bool read(Walk& walk, std::string_view bytes) {
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (!walk.step(i, static_cast<std::uint8_t>(bytes[i]))) return false;
+  }
+  return !bytes.empty();
+}
+
+}  // namespace
+
+Grammar::Grammar(std::shared_ptr<const Vocabulary> vocabulary, Automaton automaton)
+    : vocabulary_(std::move(vocabulary)), automaton_(std::move(automaton)) {}
+
+std::shared_ptr<const Grammar> Grammar::json(const Tokenizer& tokenizer) {
+  return json(std::make_shared<const Vocabulary>(tokenizer));
+}
+
+std::shared_ptr<const Grammar> Grammar::json(std::shared_ptr<const Vocabulary> vocabulary) {
+  AutomatonBuilder builder;
+  const StateId any = JsonRules(builder).any();
+  return std::make_shared<const Grammar>(std::move(vocabulary), builder.finish(any));
+}
+
+std::shared_ptr<const Grammar> Grammar::schema(const Tokenizer& tokenizer, const Value& schema) {
+  return Grammar::schema(std::make_shared<const Vocabulary>(tokenizer), schema);
+}
+
+std::shared_ptr<const Grammar> Grammar::schema(std::shared_ptr<const Vocabulary> vocabulary, const Value& schema) {
+  return std::make_shared<const Grammar>(std::move(vocabulary), compile_schema(schema));
+}
+
+GrammarState::GrammarState(std::shared_ptr<const Grammar> grammar)
+    : grammar_(std::move(grammar)), readings_(Walk(grammar_->automaton()).readings()) {}
+
+void GrammarState::fill_mask(TokenMask mask, std::span<const std::int32_t> stop_ids) const {
+  const Vocabulary& vocabulary = grammar_->vocabulary();
+  const Automaton& automaton = grammar_->automaton();
+  assert(mask.size() >= mask_words(vocabulary.size()));
+  std::ranges::fill(mask, 0u);
+
+  // Inside a string nearly all tokens are plain and need no walk; readings elsewhere go through all tokens.
+  std::vector<Reading> in_string, elsewhere;
+  std::uint32_t characters = 0;
+  for (const Reading& top : readings_.tops) {
+    const State& state = automaton.states[top.state];
+    (state.in_string ? in_string : elsewhere).push_back(top);
+    characters = std::max<std::uint32_t>(characters, state.characters_left);
+  }
+  if (characters > 0) std::ranges::copy(vocabulary.plain(characters), mask.begin());
+  if (!in_string.empty()) {
+    Walk walk(automaton, readings_, in_string);
+    allow(vocabulary.not_plain(), walk, mask);
+  }
+  if (!elsewhere.empty()) {
+    Walk walk(automaton, readings_, elsewhere);
+    allow(vocabulary.all(), walk, mask);
+  }
+  for (const std::int32_t id : stop_ids) set_bit(mask, id, complete());
+}
+
+bool GrammarState::allows(std::int32_t id) const {
+  Walk walk(grammar_->automaton(), readings_, readings_.tops);
+  return read(walk, grammar_->vocabulary().bytes(id));
+}
+
+bool GrammarState::accept(std::int32_t id) {
+  if (grammar_->vocabulary().is_special(id)) return complete();
+  Walk walk(grammar_->automaton(), readings_, readings_.tops);
+  if (!read(walk, grammar_->vocabulary().bytes(id))) return false;
+  readings_ = walk.readings();
+  return true;
+}
+
+}  // namespace lapidary::text

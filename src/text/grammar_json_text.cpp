@@ -1,0 +1,134 @@
+// Characters: strings with limits, and keys that must differ from given ones.
+#include <algorithm>
+
+#include "text/grammar_json.hpp"
+
+namespace lapidary::text {
+namespace {
+
+enum Utf8Place : std::uint8_t { kBetween, kOneMore, kTwoMore, kThreeMore, kAfterE0, kAfterED, kAfterF0, kAfterF4 };
+
+struct Utf8Range {
+  Utf8Place from;
+  std::uint8_t low, high;
+  Utf8Place to;
+};
+
+// What a string may hold unescaped: UTF-8 without overlong forms and surrogates, no quote, backslash or control character.
+constexpr Utf8Range kUtf8[] = {
+    {kBetween, 0x20, 0x21, kBetween},     {kBetween, 0x23, 0x5b, kBetween},   {kBetween, 0x5d, 0x7f, kBetween},
+    {kBetween, 0xc2, 0xdf, kOneMore},     {kBetween, 0xe0, 0xe0, kAfterE0},   {kBetween, 0xe1, 0xec, kTwoMore},
+    {kBetween, 0xed, 0xed, kAfterED},     {kBetween, 0xee, 0xef, kTwoMore},   {kBetween, 0xf0, 0xf0, kAfterF0},
+    {kBetween, 0xf1, 0xf3, kThreeMore},   {kBetween, 0xf4, 0xf4, kAfterF4},   {kOneMore, 0x80, 0xbf, kBetween},
+    {kTwoMore, 0x80, 0xbf, kOneMore},     {kThreeMore, 0x80, 0xbf, kTwoMore}, {kAfterE0, 0xa0, 0xbf, kOneMore},
+    {kAfterED, 0x80, 0x9f, kOneMore},     {kAfterF0, 0x90, 0xbf, kTwoMore},   {kAfterF4, 0x80, 0x8f, kTwoMore},
+};
+
+}  // namespace
+
+// Returns the states inside a character that leads to `to`, with `to` itself between characters.
+JsonRules::CharacterStates JsonRules::character(StateId from, StateId to, Escapes escapes) {
+  CharacterStates states{to};
+  for (std::size_t place = kOneMore; place < states.size(); ++place) states[place] = out_.state();
+  for (const Utf8Range& range : kUtf8) {
+    out_.byte(range.from == kBetween ? from : states[range.from], range.low, range.high, states[range.to]);
+  }
+  if (escapes == Escapes::yes) escape(from, to);
+  return states;
+}
+
+// A pair of surrogates is one character, and a lone one none.
+void JsonRules::escape(StateId from, StateId to) {
+  const auto hex = [&](StateId at, std::string_view digits) {
+    const StateId next = out_.state();
+    for (const char c : digits) out_.byte(at, c, next);
+    return next;
+  };
+  constexpr std::string_view kAny = "0123456789abcdefABCDEF";
+  const StateId backslash = out_.text(from, "\\");
+  for (const char c : std::string_view("\"\\/bfnrt")) out_.byte(backslash, c, to);
+
+  const StateId u = out_.text(backslash, "u");
+  const StateId last_two = hex(hex(u, "0123456789abcefABCEF"), kAny);
+  const StateId last = hex(last_two, kAny);
+  for (const char c : kAny) out_.byte(last, c, to);
+  const StateId d = hex(u, "dD");
+  for (const char c : std::string_view("01234567")) out_.byte(d, c, last_two);
+
+  const StateId high = hex(hex(hex(d, "89abAB"), kAny), kAny);
+  const StateId low = hex(hex(hex(out_.text(high, "\\u"), "dD"), "cdefCDEF"), kAny);
+  for (const char c : kAny) out_.byte(low, c, to);
+}
+
+void JsonRules::string(StateId at, std::uint64_t least, std::optional<std::uint64_t> most) {
+  StateId inside = out_.text(at, "\"");
+  const std::uint64_t counted = most ? *most : least;
+  for (std::uint64_t count = 0;; ++count) {
+    if (count >= least) out_.byte(inside, '"', end_);
+    if (count == counted) break;
+    out_.inside_string(inside, most ? static_cast<std::uint32_t>(std::min<std::uint64_t>(*most - count, kMaxPlainCharacters))
+                                    : kMaxPlainCharacters);
+    const StateId next = out_.state();
+    out_.call(inside, character_, next, 0);
+    inside = next;
+  }
+  if (!most) {
+    out_.inside_string(inside, kMaxPlainCharacters);
+    character(inside, inside, Escapes::yes);
+  }
+}
+
+// A key that is none of `except`. It is written without escapes where there are any, so that no two texts mean the same key.
+void JsonRules::extra_key(StateId from, std::span<const std::string> except, StateId to) {
+  const StateId free = out_.state();
+  const CharacterStates inside = character(free, free, except.empty() ? Escapes::yes : Escapes::no);
+  out_.inside_string(free, kMaxPlainCharacters);
+  out_.byte(free, '"', to);
+  if (except.empty()) return out_.byte(from, '"', free);
+
+  struct Branch {
+    StateId state;
+    Utf8Place place;
+    std::size_t begin, end;  // of the names: those that begin with the same `offset` bytes
+    std::size_t offset;
+  };
+  std::vector<std::string> names(except.begin(), except.end());
+  std::ranges::sort(names);
+  std::vector<Branch> branches{{out_.text(from, "\""), kBetween, 0, names.size(), 0}};
+  while (!branches.empty()) {
+    auto [state, place, begin, end, offset] = branches.back();
+    branches.pop_back();
+    const bool is_name = begin < end && names[begin].size() == offset;
+    if (is_name) ++begin;
+    if (place == kBetween) {
+      out_.inside_string(state, kMaxPlainCharacters);
+      if (!is_name) out_.byte(state, '"', to);
+    }
+    for (const Utf8Range& range : kUtf8) {
+      if (range.from != place) continue;
+      int next_byte = range.low;  // the first that is not dealt with
+      const auto leave_names = [&](int before) {
+        if (next_byte < before) {
+          out_.byte(state, static_cast<std::uint8_t>(next_byte), static_cast<std::uint8_t>(before - 1), inside[range.to]);
+        }
+      };
+      while (begin < end) {
+        const auto byte = static_cast<std::uint8_t>(names[begin][offset]);
+        if (byte > range.high) break;
+        std::size_t group = begin;
+        while (group < end && static_cast<std::uint8_t>(names[group][offset]) == byte) ++group;
+        if (byte >= range.low) {
+          leave_names(byte);
+          next_byte = byte + 1;
+          const StateId next = out_.state();
+          out_.byte(state, byte, byte, next);
+          branches.push_back({next, range.to, begin, group, offset + 1});
+        }
+        begin = group;  // a byte below the range can only be written with an escape
+      }
+      leave_names(range.high + 1);
+    }
+  }
+}
+
+}  // namespace lapidary::text

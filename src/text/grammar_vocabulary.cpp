@@ -1,0 +1,129 @@
+#include "text/grammar_vocabulary.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "checkpoint/error.hpp"
+#include "text/grammar.hpp"
+#include "text/grammar_automaton.hpp"
+#include "text/utf8.hpp"
+
+namespace lapidary::text {
+namespace {
+
+constexpr std::size_t kMaxPieceBytes = 1024;
+
+std::vector<Vocabulary::Piece> pieces_of(const Tokenizer& tokenizer) {
+  std::vector<Vocabulary::Piece> pieces;
+  for (std::int32_t id = 0; id < tokenizer.size(); ++id) pieces.push_back({tokenizer.bytes(id), tokenizer.kind(id)});
+  return pieces;
+}
+
+// The number of characters of a plain piece.
+std::optional<std::uint32_t> plain_characters(std::string_view bytes) {
+  std::uint32_t count = 0;
+  while (!bytes.empty()) {
+    const Utf8Step step = utf8_step(bytes);
+    if (step.state != Utf8::whole || step.scalar < 0x20 || step.scalar == '"' || step.scalar == '\\') return std::nullopt;
+    if (++count > kMaxPlainCharacters) return std::nullopt;
+    bytes.remove_prefix(step.bytes);
+  }
+  return count;
+}
+
+struct Entry {
+  std::uint64_t start;  // the first eight bytes, which decide most comparisons
+  std::string_view bytes;
+  std::int32_t id;
+
+  Entry(std::string_view text, std::int32_t token) : start(0), bytes(text), id(token) {
+    for (std::size_t i = 0; i < 8; ++i) start = start << 8 | (i < text.size() ? static_cast<unsigned char>(text[i]) : 0u);
+  }
+  bool operator<(const Entry& other) const {
+    if (start != other.start) return start < other.start;
+    const int order = bytes.compare(other.bytes);
+    return order != 0 ? order < 0 : id < other.id;
+  }
+};
+
+// `entries` is ascending.
+TokenTree tree_of(std::span<const Entry> entries) {
+  TokenTree tree;
+  std::vector<std::uint32_t> path;  // the nodes of the last entry's bytes
+  const auto close_below = [&](std::size_t depth) {
+    for (; path.size() > depth; path.pop_back()) tree.nodes[path.back()].end = static_cast<std::uint32_t>(tree.nodes.size());
+  };
+  std::string_view last;
+  for (const Entry& entry : entries) {
+    const auto fork = std::ranges::mismatch(last, entry.bytes).in2 - entry.bytes.begin();
+    close_below(static_cast<std::size_t>(fork));
+    for (std::size_t i = path.size(); i < entry.bytes.size(); ++i) {
+      path.push_back(static_cast<std::uint32_t>(tree.nodes.size()));
+      tree.nodes.push_back({0, static_cast<std::uint32_t>(tree.tokens.size()), static_cast<std::uint16_t>(i + 1),
+                            static_cast<unsigned char>(entry.bytes[i])});
+    }
+    tree.tokens.push_back(entry.id);
+    last = entry.bytes;
+  }
+  close_below(0);
+  tree.nodes.push_back({0, static_cast<std::uint32_t>(tree.tokens.size()), 0, 0});
+  return tree;
+}
+
+// What a grammar may have to read one byte at a time, lest it gets stuck: all bytes of UTF-8 and the white space of JSON.
+void check_bytes(std::span<const Entry> entries) {
+  std::vector<bool> found(256);
+  for (const Entry& entry : entries) {
+    if (entry.bytes.size() == 1) found[static_cast<unsigned char>(entry.bytes[0])] = true;
+  }
+  for (int byte = 0x20; byte < 0xf5; ++byte) {
+    if (found[static_cast<std::size_t>(byte)] || byte == 0xc0 || byte == 0xc1) continue;
+    fail(ErrorKind::unsupported, "tokenizer", "tokens of one byte, expected one for each byte of UTF-8, got none for byte " +
+                                                  std::to_string(byte));
+  }
+}
+
+}  // namespace
+
+Vocabulary::Vocabulary(const Tokenizer& tokenizer) : Vocabulary(pieces_of(tokenizer)) {}
+
+Vocabulary::Vocabulary(std::span<const Piece> pieces) {
+  for (const Piece& piece : pieces) {
+    const bool is_text = piece.kind == PieceKind::text || piece.kind == PieceKind::byte;
+    if (is_text && piece.bytes.size() <= kMaxPieceBytes) bytes_ += piece.bytes;
+    ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
+    special_.push_back(piece.kind == PieceKind::special);
+  }
+  const std::size_t words = mask_words(size());
+  plain_.resize(words * kMaxPlainCharacters);
+  std::vector<Entry> all, not_plain;
+  for (std::int32_t id = 0; id < size(); ++id) {
+    if (bytes(id).empty()) continue;
+    all.emplace_back(bytes(id), id);
+    if (const auto characters = plain_characters(bytes(id))) {
+      plain_[(*characters - 1) * words + static_cast<std::size_t>(id / 32)] |= 1u << (id % 32);
+    } else {
+      not_plain.emplace_back(bytes(id), id);
+    }
+  }
+  for (std::size_t i = words; i < plain_.size(); ++i) plain_[i] |= plain_[i - words];
+  check_bytes(all);
+  std::ranges::sort(all, std::less());
+  std::ranges::sort(not_plain, std::less());
+  all_ = tree_of(all);
+  not_plain_ = tree_of(not_plain);
+}
+
+std::string_view Vocabulary::bytes(std::int32_t id) const {
+  if (!has(id)) return {};
+  const auto i = static_cast<std::size_t>(id);
+  const std::size_t begin = i == 0 ? 0 : ends_[i - 1];
+  return std::string_view(bytes_).substr(begin, ends_[i] - begin);
+}
+
+std::span<const std::uint32_t> Vocabulary::plain(std::uint32_t characters) const {
+  const std::size_t words = mask_words(size());
+  return std::span(plain_).subspan((characters - 1) * words, words);
+}
+
+}  // namespace lapidary::text

@@ -1,0 +1,198 @@
+#include "text/schema.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "text/grammar_json.hpp"
+#include "text/schema_part.hpp"
+
+namespace lapidary::text {
+namespace {
+
+constexpr int kMaxDepth = 64;                   // of schemas inside schemas
+constexpr std::size_t kMaxAlternatives = 1024;  // of all anyOf and oneOf together: as many readings may go on side by side
+
+class SchemaCompiler {
+ public:
+  explicit SchemaCompiler(const Value& root) : root_(root), rules_(builder_) {}
+
+  Automaton compile() {
+    const StateId start = rule_of_target(SchemaPart(root_, ""));
+    while (!pending_.empty()) {
+      const auto [part, at] = std::move(pending_.back());
+      pending_.pop_back();
+      write(part, at, 0);
+    }
+    Automaton automaton = builder_.finish(start);
+    if (automaton.states[start].height > kMaxNesting) {
+      SchemaPart(root_, "").reject(ErrorKind::bad_value, "a schema that some value satisfies within " +
+                                                             std::to_string(kMaxNesting) + " levels of nesting");
+    }
+    return automaton;
+  }
+
+ private:
+  StateId rule_of(const SchemaPart& schema, int depth) {
+    if (schema.allows_anything()) return rules_.any();
+    schema.check();
+    if (const auto reference = schema.find("$ref")) return rule_of_target(target_of(*reference, root_));
+    const StateId at = builder_.state();
+    write(schema, at, depth + 1);
+    return at;
+  }
+
+  // What is referred to is compiled once, and later: it may refer to itself.
+  StateId rule_of_target(const SchemaPart& target) {
+    const auto [known, is_new] = targets_.try_emplace(&target.value(), 0);
+    if (is_new) {
+      known->second = builder_.state();
+      pending_.emplace_back(target, known->second);
+    }
+    return known->second;
+  }
+
+  void write(const SchemaPart& schema, StateId at, int depth) {
+    if (depth > kMaxDepth) {
+      schema.reject(ErrorKind::unsupported, "schemas inside schemas at most " + std::to_string(kMaxDepth) + " deep");
+    }
+    schema.check();
+    if (const bool* allowed = schema.value().boolean(); allowed && !*allowed) return;  // no value
+    if (schema.allows_anything() || schema.find("$ref")) {
+      builder_.empty(at, rule_of(schema, depth));
+    } else if (const auto all = schema.find("allOf")) {
+      if (all->array("a list of one schema").size() != 1) all->reject(ErrorKind::unsupported, "a list of one schema");
+      builder_.empty(at, rule_of(all->at(0), depth));
+    } else if (const auto any = schema.find("anyOf")) {
+      write_alternatives(*any, at, depth);
+    } else if (const auto one = schema.find("oneOf")) {
+      write_alternatives(*one, at, depth);
+      if (!exclude_each_other(*one, root_)) {
+        one->reject(ErrorKind::unsupported,
+                    "alternatives that exclude each other by type, const, enum or a required property (or anyOf)");
+      }
+    } else if (const auto values = schema.values()) {
+      std::vector<std::string> texts;
+      for (const Value& value : *values) texts.push_back(to_json(value));
+      rules_.texts(at, texts);
+    } else {
+      write_types(schema, at, depth);
+    }
+  }
+
+  void write_alternatives(const SchemaPart& list, StateId at, int depth) {
+    const std::size_t count = list.array("a list of schemas").size();
+    alternatives_ += count;
+    if (count == 0) list.reject(ErrorKind::bad_value, "at least one schema");
+    if (alternatives_ > kMaxAlternatives) {
+      list.reject(ErrorKind::unsupported, "at most " + std::to_string(kMaxAlternatives) + " alternatives in the whole schema");
+    }
+    for (std::size_t i = 0; i < count; ++i) builder_.empty(at, rule_of(list.at(i), depth));
+  }
+
+  void write_types(const SchemaPart& schema, StateId at, int depth) {
+    JsonTypes types = schema.types();
+    if (types & kNumber) types &= ~kInteger;  // a number's rule has the whole ones too
+    const bool several = std::popcount(types) > 1;
+    for (JsonTypes left = types; left != 0; left &= left - 1) {
+      StateId state = at;
+      if (several) builder_.empty(at, state = builder_.state());
+      switch (left & -left) {
+        case kNull: rules_.null(state); break;
+        case kBoolean: rules_.boolean(state); break;
+        case kInteger: write_integer(schema, state); break;
+        case kNumber: write_number(schema, state); break;
+        case kString: rules_.string(state, schema.count("minLength").value_or(0), schema.count("maxLength")); break;
+        case kArray: write_array(schema, state, depth); break;
+        case kObject: write_object(schema, state, depth); break;
+      }
+    }
+  }
+
+  void write_number(const SchemaPart& schema, StateId at) {
+    for (const char* key : {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}) {
+      if (const auto bound = schema.find(key)) bound->reject(ErrorKind::unsupported, "a bound of the type integer only");
+    }
+    rules_.number(at);
+  }
+
+  void write_integer(const SchemaPart& schema, StateId at) {
+    std::int64_t least = -kMaxInteger, most = kMaxInteger;
+    // The whole number at a bound or next to it, rounded by `round`, at most one beyond the largest.
+    const auto bound = [&](const char* key, double (*round)(double)) -> std::optional<std::int64_t> {
+      const auto part = schema.find(key);
+      if (!part) return std::nullopt;
+      constexpr std::int64_t kBeyond = kMaxInteger + 1;
+      if (const std::int64_t* number = part->value().integer()) return std::clamp(*number, -kBeyond, kBeyond);
+      if (!part->value().real()) part->reject(ErrorKind::wrong_type, "a number");
+      return static_cast<std::int64_t>(round(std::clamp(*part->value().real(), -1e18, 1e18)));
+    };
+    if (const auto b = bound("minimum", std::ceil)) least = std::max(least, *b);
+    if (const auto b = bound("exclusiveMinimum", std::floor)) least = std::max(least, *b + 1);
+    if (const auto b = bound("maximum", std::floor)) most = std::min(most, *b);
+    if (const auto b = bound("exclusiveMaximum", std::ceil)) most = std::min(most, *b - 1);
+    rules_.integer(at, least, most);
+  }
+
+  void write_array(const SchemaPart& schema, StateId at, int depth) {
+    ArrayRule rule;
+    rule.least = schema.count("minItems").value_or(0);
+    rule.most = schema.count("maxItems");
+    if (const auto prefix = schema.find("prefixItems")) {
+      for (std::size_t i = 0; i < prefix->array("a list of schemas").size(); ++i) {
+        rule.prefix.push_back(rule_of(prefix->at(i), depth));
+      }
+    }
+    if (const auto items = schema.find("items")) {
+      rule.rest = rule_of(*items, depth);
+    } else if (rule.prefix.empty()) {
+      rule.rest = rules_.any();
+    }
+    rules_.array(at, rule);
+  }
+
+  void write_object(const SchemaPart& schema, StateId at, int depth) {
+    ObjectRule rule;
+    const auto properties = schema.find("properties"), extra = schema.find("additionalProperties");
+    if (extra ? !extra->value().boolean() || *extra->value().boolean() : !properties) {
+      rule.extra = extra ? rule_of(*extra, depth) : rules_.any();
+    }
+
+    std::unordered_set<std::string_view> required, declared;
+    const auto list = schema.find("required");
+    for (std::size_t i = 0; list && i < list->array("a list of names").size(); ++i) {
+      const std::string* name = list->at(i).value().string();
+      if (!name) list->at(i).reject(ErrorKind::wrong_type, "a name");
+      required.insert(*name);
+    }
+    if (properties) {
+      for (const auto& [name, value] : properties->object("an object of schemas")) {
+        rule.properties.push_back({name, rule_of(properties->at(name, value), depth), required.contains(name)});
+        declared.insert(name);
+      }
+    }
+    // A required property that is not declared is an additional one; where there is none, nothing can be its value.
+    const StateId undeclared = rule.extra ? *rule.extra : extra ? builder_.state() : rules_.any();
+    for (std::size_t i = 0; list && i < list->value().array()->size(); ++i) {
+      const std::string& name = *list->at(i).value().string();
+      if (!declared.insert(name).second) continue;
+      rule.properties.push_back({name, undeclared, true});
+    }
+    rules_.object(at, rule);
+  }
+
+  const Value& root_;
+  AutomatonBuilder builder_;
+  JsonRules rules_;
+  std::unordered_map<const Value*, StateId> targets_;
+  std::vector<std::pair<SchemaPart, StateId>> pending_;
+  std::size_t alternatives_ = 0;
+};
+
+}  // namespace
+
+Automaton compile_schema(const Value& schema) { return SchemaCompiler(schema).compile(); }
+
+}  // namespace lapidary::text

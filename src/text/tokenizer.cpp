@@ -1,0 +1,91 @@
+#include "text/tokenizer.hpp"
+
+#include <filesystem>
+
+#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/error.hpp"
+#include "text/tokenizer_bpe.hpp"
+#include "text/tokenizer_tables.hpp"
+
+namespace lapidary::text {
+namespace {
+
+// A stretch of one text with one treatment of special tokens. Neighbours differ.
+struct Run {
+  std::size_t end;
+  Specials specials;
+};
+
+// Added tokens are found first, from left to right, the longest at each place; what lies between them is merged.
+std::vector<std::int32_t> encode_runs(const TokenTables& tables, std::string_view text, std::span<const Run> runs) {
+  if (text.size() >= UINT32_MAX) {
+    fail(ErrorKind::usage, "text", "length, expected less than 4294967295 bytes, got " + std::to_string(text.size()));
+  }
+  std::vector<std::int32_t> ids;
+  BpeEncoder encoder(tables, ids);
+  std::size_t at = 0, encoded = 0;
+  for (const Run& run : runs) {
+    while (at < run.end) {
+      std::optional<TokenTables::Added> token;
+      if (tables.may_begin_added(text[at]))
+        token = tables.added_at(text.substr(at), run.specials == Specials::recognise ? run.end - at : 0);
+      if (!token) {
+        ++at;
+        continue;
+      }
+      encoder.encode(text.substr(encoded, at - encoded));
+      ids.push_back(token->id);
+      encoded = at += token->bytes;
+    }
+  }
+  encoder.encode(text.substr(encoded));
+  return ids;
+}
+
+}  // namespace
+
+Tokenizer::Tokenizer(TokenTables tables) : tables_(std::make_unique<const TokenTables>(std::move(tables))) {}
+Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
+Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
+Tokenizer::~Tokenizer() = default;
+
+Tokenizer Tokenizer::open(const std::string& folder) {
+  const std::string json = folder + "/tokenizer.json", model = folder + "/tokenizer.model";
+  if (std::filesystem::exists(json)) return Tokenizer(read_tokenizer_json(read_text_file(json), json));
+  if (std::filesystem::exists(model)) return Tokenizer(read_tokenizer_model(read_text_file(model), model));
+  fail(ErrorKind::io, folder, "tokenizer, expected tokenizer.json or tokenizer.model, got neither");
+}
+
+Tokenizer Tokenizer::parse(std::string_view json, std::string_view where) {
+  return Tokenizer(read_tokenizer_json(json, where));
+}
+
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text, Specials specials) const {
+  const Run run{text.size(), specials};
+  return encode_runs(*tables_, text, {&run, 1});
+}
+
+std::vector<std::int32_t> Tokenizer::encode(std::span<const Span> spans) const {
+  std::string text;
+  std::vector<Run> runs;
+  for (const Span& span : spans) {
+    text += span.text;
+    if (runs.empty() || runs.back().specials != span.specials) runs.push_back({0, span.specials});
+    runs.back().end = text.size();
+  }
+  return encode_runs(*tables_, text, runs);
+}
+
+std::int32_t Tokenizer::size() const { return tables_->size(); }
+
+PieceKind Tokenizer::kind(std::int32_t id) const {
+  return id >= 0 && id < size() ? tables_->kind(id) : PieceKind::unused;
+}
+
+std::string_view Tokenizer::bytes(std::int32_t id) const {
+  return id >= 0 && id < size() ? tables_->bytes(id) : std::string_view();
+}
+
+std::optional<std::int32_t> Tokenizer::special(std::string_view name) const { return tables_->special(name); }
+
+}  // namespace lapidary::text

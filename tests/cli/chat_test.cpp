@@ -1,0 +1,160 @@
+// lapidary chat in a pipe and on a terminal.
+#include <boost/ut.hpp>
+
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+#if defined(__APPLE__)
+#include <util.h>
+#else
+#include <pty.h>
+#endif
+
+#include <chrono>
+#include <csignal>
+
+#include "support/program.hpp"
+#include "text/value.hpp"
+
+namespace lapidary::test {
+namespace {
+
+using namespace boost::ut;
+
+// The program on a terminal of its own.
+class Terminal {
+ public:
+  explicit Terminal(const std::string& arguments, const char* kind = "xterm") {
+    child_ = forkpty(&master_, nullptr, nullptr, nullptr);
+    if (child_ == 0) {
+      setenv("TERM", kind, 1);
+      const std::string command = std::string("exec ") + LAPIDARY_PROGRAM + " " + arguments;
+      execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+      _exit(127);
+    }
+  }
+  ~Terminal() {
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+    close(master_);
+  }
+
+  // Keys a moment after what is on the screen, as a person would: the editor takes over the terminal just after its prompt.
+  void type(std::string_view keys) const {
+    usleep(200'000);
+    expect(write(master_, keys.data(), keys.size()) == static_cast<ssize_t>(keys.size()));
+  }
+
+  // Reads until the text appears in what came since the last call, or a minute has passed.
+  bool shows(std::string_view text) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < end) {
+      if (const std::size_t at = screen_.find(text); at != std::string::npos) {
+        screen_.erase(0, at + text.size());
+        return true;
+      }
+      if (!receive()) return false;
+    }
+    return false;
+  }
+
+  // The exit status, or -1 when the program has not ended after half a minute. It ends only when its output is read.
+  int status() {
+    for (int tries = 0; tries < 300; ++tries) {
+      if (!receive()) usleep(100'000);
+      int status = 0;
+      if (waitpid(child_, &status, WNOHANG) == child_) return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    }
+    return -1;
+  }
+  const std::string& screen() const { return screen_; }
+
+ private:
+  // Waits a moment for output; false when there can be no more.
+  bool receive() {
+    pollfd waiting{master_, POLLIN, 0};
+    char bytes[4096];
+    if (poll(&waiting, 1, 100) <= 0) return true;
+    const ssize_t count = read(master_, bytes, sizeof bytes);
+    if (count > 0) screen_.append(bytes, static_cast<std::size_t>(count));
+    return count > 0;
+  }
+
+  int master_ = -1;
+  pid_t child_ = 0;
+  std::string screen_;
+};
+
+const std::string kGreedy = "chat --temperature 0 --threads 1 ";
+
+const suite<"lapidary chat"> chat = [] {
+  "holds a conversation in a pipe, saves it and goes on with it"_test = [] {
+    const TemporaryFolder folder;
+    folder.write("first", "What is the capital of Norway?\n/save " + folder.path("saved") + "\nSpell the word garden.\n");
+    const Outcome run = lapidary(kGreedy + "--stats <" + folder.path("first"));
+    expect(run.status == 0_i) << run.err;
+    expect(run.out == "The capital of Norway is Oslo.\nG-A-R-D-E-N.\n") << run.out;
+    expect(run.err.find("(0 reused)") != std::string::npos) << "the first turn is all new";
+    const std::size_t second = run.err.rfind("reused)");
+    expect(second != run.err.find("reused)") && run.err.substr(second - 3, 2) != "(0") << "the second turn is not\n" << run.err;
+
+    const auto saved = text::parse_json(read_all(folder.path("saved")), "saved");
+    expect(saved.array() && saved.array()->size() == 2u);
+    folder.write("second", "/load " + folder.path("saved") + "\nSpell the word garden.\n");
+    expect(lapidary(kGreedy + "<" + folder.path("second")).out == "G-A-R-D-E-N.\n");
+  };
+
+  "a wrong command or file is said and the conversation goes on"_test = [] {
+    const TemporaryFolder folder;
+    folder.write("in", "/nonsense\n/load " + folder.path("missing") + "\n/save " + folder.path("no/where") +
+                           "\n\n/system You are terse.\n/think\n/think\n/reset\nSpell the word garden.\n/quit\nnever\n");
+    const Outcome run = lapidary(kGreedy + "<" + folder.path("in"));
+    expect(run.status == 0_i && run.out.find('\n') == run.out.size() - 1) << run.out;
+    for (const char* piece : {"[/nonsense]", "missing]", "no/where]", "thinking is on", "thinking is off"})
+      expect(run.err.find(piece) != std::string::npos) << piece << "\n" << run.err;
+  };
+
+  "a line can be edited, and history recalled, on a terminal"_test = [] {
+    Terminal terminal(kGreedy);
+    expect(fatal(terminal.shows("> ")));
+    terminal.type("Spell the wrd garden.\x01\x1b[C\x1b[C\x1b[C\x1b[C\x1b[C\x1b[C\x1b[C\x1b[C\x1b[C\x1b[C\x1b[Co\r");
+    expect(terminal.shows("G-A-R-D-E-N.")) << terminal.screen();
+    expect(terminal.shows("> "));
+    terminal.type("/reset\r");
+    expect(terminal.shows("> "));
+    terminal.type("\x1b[A\x1b[A\r");  // up, up: the first line again
+    expect(terminal.shows("G-A-R-D-E-N.")) << terminal.screen();
+    expect(terminal.shows("> "));
+    terminal.type("\x04");
+    expect(terminal.status() == 0_i);
+  };
+
+  "Ctrl-C stops an answer, gives up a line, and neither ends the program"_test = [] {
+    Terminal terminal("chat --temperature 1 --seed 1 --logit-bias 1=-100 --logit-bias 6=-100 --context 8000");
+    expect(fatal(terminal.shows("> ")));
+    terminal.type("Tell me a story.\r");
+    expect(terminal.shows("\r\n") && terminal.shows(" "));
+    usleep(500'000);
+    terminal.type("\x03");
+    expect(terminal.shows("> ")) << terminal.screen();
+    terminal.type("half a line\x03");
+    expect(terminal.shows("half a line"));
+    expect(terminal.shows("> ")) << terminal.screen();
+    terminal.type("/quit\r");
+    expect(terminal.status() == 0_i);
+  };
+
+  "a dumb terminal will do"_test = [] {
+    Terminal terminal(kGreedy, "dumb");
+    expect(fatal(terminal.shows("> ")));
+    terminal.type("Spell the word garden.\r");
+    expect(terminal.shows("G-A-R-D-E-N.")) << terminal.screen();
+    expect(terminal.shows("> "));
+    terminal.type("\x04");
+    expect(terminal.status() == 0_i);
+  };
+};
+
+}  // namespace
+}  // namespace lapidary::test

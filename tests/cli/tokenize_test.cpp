@@ -1,0 +1,50 @@
+// lapidary tokenize, there and back.
+#include <boost/ut.hpp>
+
+#include "support/program.hpp"
+
+namespace lapidary::test {
+namespace {
+
+using namespace boost::ut;
+
+const std::string kModel = "--model " + kRoot + "/models/pebble ";
+
+const suite<"lapidary tokenize"> tokenize = [] {
+  boost::ut::test("prints ids on one line") = [] {
+    expect(lapidary("tokenize " + kModel + "'<|turn>user\nHi'").out == "5 4023 24 8149 8112\n");
+    expect(lapidary("tokenize " + kModel + "''").out == "\n");
+  };
+
+  boost::ut::test("takes the names of special tokens for text when told to") = [] {
+    expect(lapidary("tokenize --json " + kModel + "'<turn|>'").out == "{\"ids\":[6],\"pieces\":[\"<turn|>\"]}\n");
+    expect(lapidary("tokenize --json --no-special " + kModel + "'<turn|>'").out ==
+           "{\"ids\":[87,8108,486,8189,8181],\"pieces\":[\"<0x3C>\",\"t\",\"urn\",\"|\",\">\"]}\n");
+  };
+
+  boost::ut::test("ids give back the bytes of a file or of standard input") = [] {
+    const TemporaryFolder folder;
+    const std::string text = "<|turn>user\n  caf\u00e9 \U0001f999\n\n<turn|>\n";
+    folder.write("text", text);
+    for (const std::string& input : {"--file " + folder.path("text"), "<" + folder.path("text")}) {
+      const Outcome ids = lapidary("tokenize " + kModel + input);
+      expect(fatal(ids.status == 0)) << ids.err;
+      folder.write("ids", ids.out);
+      expect(lapidary("tokenize --decode " + kModel + "--file " + folder.path("ids")).out == text);
+      expect(lapidary("tokenize --decode --no-special " + kModel + "<" + folder.path("ids")).out ==
+             "user\n  caf\u00e9 \U0001f999\n\n\n");
+    }
+  };
+
+  boost::ut::test("says what is wrong") = [] {
+    const Outcome word = lapidary("tokenize --decode " + kModel + "'6 six'"), large = lapidary("tokenize --decode " + kModel + "8192");
+    expect(word.status == 2 && word.err.find("'six'") != std::string::npos) << word.err;
+    expect(large.status == 2 && large.err.find("from 0 to 8191") != std::string::npos) << large.err;
+    const Outcome absent = lapidary("tokenize --model " + kRoot + "/tests hi");
+    expect(absent.status == 1 && absent.err.find("tokenizer.json") != std::string::npos) << absent.err;
+    expect(lapidary("tokenize " + kModel + "hi --file x").status == 2_i);
+  };
+};
+
+}  // namespace
+}  // namespace lapidary::test
