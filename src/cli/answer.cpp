@@ -16,13 +16,19 @@ volatile std::sig_atomic_t interrupts = 0;  // written by the signal handler
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 std::optional<decode::Constraint> constraint_of(const Engine& engine, const AnswerFlags& flags) {
+  const auto markers = [&](const char* open, const char* close) {
+    return decode::Markers{required_special(engine.tokenizer, open), required_special(engine.tokenizer, close)};
+  };
+  if (flags.strict_tools) {
+    return decode::Constraint::calls(text::Grammar::calls(engine.tokenizer, *flags.strict_tools),
+                                     markers("<|tool_call>", "<tool_call|>"));
+  }
   if (flags.schema_file.empty() && !flags.json_mode) return std::nullopt;
   const auto grammar = flags.json_mode ? text::Grammar::json(engine.tokenizer)
                                        : text::Grammar::schema(engine.tokenizer,
                                                                text::parse_json(read_text_file(flags.schema_file), flags.schema_file));
-  if (!flags.think) return decode::Constraint(grammar);
-  return decode::Constraint(grammar, required_special(engine.tokenizer, "<|channel>"),
-                            required_special(engine.tokenizer, "<channel|>"));
+  if (!flags.think) return decode::Constraint::answer(grammar);
+  return decode::Constraint::answer(grammar, markers("<|channel>", "<channel|>"));
 }
 
 // Events in, events out: plain text, or the parts of an answer, cut at a stop string.

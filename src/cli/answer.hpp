@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct AnswerFlags {
   std::vector<std::string> stops;
   std::string schema_file;
   bool json_mode = false;
+  std::optional<text::Value> strict_tools;  // calls must fit these
   bool think = false;
   int logprobs = -1;                 // alternatives per token; -1 = none
 

@@ -20,7 +20,7 @@ struct GenerateFlags {
   EngineFlags engine;
   AnswerFlags answer;
   std::string prompt, file, messages_file, system, tools_file;
-  bool raw = false, json = false, json_lines = false, stats = false;
+  bool strict_tools = false, raw = false, json = false, json_lines = false, stats = false;
 };
 
 // Refuses text that is not UTF-8: a checkpoint's tokenizer would take it as bytes that no one meant.
@@ -119,13 +119,15 @@ int run(const GenerateFlags& flags) {
   const std::string raw = flags.raw ? read_prompt(flags) : "";
   const Value messages = flags.raw ? Value() : read_messages(flags);
   const Value tools = flags.tools_file.empty() ? Value() : read_json(flags.tools_file);
+  AnswerFlags answer_flags = flags.answer;
+  if (flags.strict_tools) answer_flags.strict_tools = tools;
   Engine engine(flags.engine);
   const Prompt prompt = flags.raw ? raw_prompt(engine.tokenizer, raw)
                                   : chat_prompt(engine, messages, tools, flags.answer.think);
 
   const InterruptGuard guard;
   Printer printer;
-  const Answer result = answer(engine, prompt.ids, prompt.reading, flags.answer,
+  const Answer result = answer(engine, prompt.ids, prompt.reading, answer_flags,
                                [&](const text::Event& event) {
                                  if (flags.json) return;
                                  if (!flags.json_lines) return printer.print(event);
@@ -151,6 +153,8 @@ void add_generate(CLI::App& app, int& status) {
       ->check(CLI::Range(0, 1000));
   auto* system = command->add_option("--system", flags->system, "system message");
   auto* tools = command->add_option("--tools", flags->tools_file, "JSON file with a list of tools the model may call");
+  command->add_flag("--strict-tools", flags->strict_tools, "calls must fit the schemas of --tools")
+      ->needs(tools)->excludes("--json-schema")->excludes("--json-mode");
   auto* raw = command->add_flag("--raw", flags->raw, "continue the text as it is, without a chat template");
   raw->excludes(system)->excludes(tools)->excludes("--think");
   command->add_option("--messages", flags->messages_file, "JSON file with a list of messages instead of a prompt")

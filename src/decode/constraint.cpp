@@ -14,25 +14,43 @@ void set_bit(text::TokenMask mask, std::int32_t id, bool allowed) {
 }  // namespace
 
 void Constraint::fill_mask(text::TokenMask mask, std::span<const std::int32_t> stop_ids) const {
-  if (phase_ == Phase::thought) {
-    std::ranges::fill(mask, ~0u);
-    for (const std::int32_t id : stop_ids) set_bit(mask, id, false);  // an answer must follow the thought
-    return;
+  switch (phase_) {
+    case Phase::start:
+      state_.fill_mask(mask, stop_ids);
+      set_bit(mask, markers_.open, true);
+      return;
+    case Phase::thought:
+      std::ranges::fill(mask, ~0u);
+      for (const std::int32_t id : stop_ids) set_bit(mask, id, false);  // an answer must follow the thought
+      return;
+    case Phase::answer: state_.fill_mask(mask, stop_ids); return;
+    case Phase::text: std::ranges::fill(mask, ~0u); return;
+    case Phase::call: state_.fill_mask(mask, {&markers_.close, 1}); return;  // stop tokens are special: never part of a call
   }
-  state_.fill_mask(mask, stop_ids);
-  if (phase_ == Phase::start) set_bit(mask, open_, true);
 }
 
 void Constraint::accept(std::int32_t token) {
   switch (phase_) {
     case Phase::start:
-      phase_ = token == open_ ? Phase::thought : Phase::grammar;
-      if (phase_ == Phase::grammar) state_.accept(token);
+      phase_ = token == markers_.open ? Phase::thought : Phase::answer;
+      if (phase_ == Phase::answer) state_.accept(token);
       return;
     case Phase::thought:
-      if (token == close_) phase_ = Phase::grammar;
+      if (token == markers_.close) phase_ = Phase::answer;
       return;
-    case Phase::grammar: state_.accept(token); return;
+    case Phase::answer: state_.accept(token); return;
+    case Phase::text:
+      if (token != markers_.open) return;
+      phase_ = Phase::call;
+      state_ = begin_;
+      return;
+    case Phase::call:
+      if (token == markers_.close) {
+        phase_ = Phase::text;
+      } else {
+        state_.accept(token);
+      }
+      return;
   }
 }
 

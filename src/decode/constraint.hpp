@@ -1,4 +1,4 @@
-// What limits the next token: a grammar, which waits while the model thinks.
+// What limits the next token: a grammar for the whole answer, which waits while the model thinks, or one for each tool call.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,36 @@
 
 namespace lapidary::decode {
 
+// The tokens around a part of the output.
+struct Markers {
+  std::int32_t open = -1, close = -1;
+};
+
 class Constraint {
  public:
-  explicit Constraint(std::shared_ptr<const text::Grammar> grammar) : state_(std::move(grammar)) {}
-
-  // With thinking on, the output may begin with a thought, between these two tokens, that the grammar does not see.
-  Constraint(std::shared_ptr<const text::Grammar> grammar, std::int32_t thought_open, std::int32_t thought_close)
-      : state_(std::move(grammar)), open_(thought_open), close_(thought_close), phase_(Phase::start) {}
+  static Constraint answer(std::shared_ptr<const text::Grammar> grammar) { return {std::move(grammar), {}, Phase::answer}; }
+  // With thinking on, the output may begin with a thought that the grammar does not see.
+  static Constraint answer(std::shared_ptr<const text::Grammar> grammar, Markers thought) {
+    return {std::move(grammar), thought, Phase::start};
+  }
+  // Free text; but once a call is opened it must fit the grammar, and only then can it be closed.
+  static Constraint calls(std::shared_ptr<const text::Grammar> grammar, Markers call) {
+    return {std::move(grammar), call, Phase::text};
+  }
 
   void fill_mask(text::TokenMask mask, std::span<const std::int32_t> stop_ids) const;
   void accept(std::int32_t token);
 
  private:
-  enum class Phase : std::uint8_t { start, thought, grammar };
+  enum class Phase : std::uint8_t { start, thought, answer, text, call };
 
+  Constraint(std::shared_ptr<const text::Grammar> grammar, Markers markers, Phase phase)
+      : begin_(std::move(grammar)), state_(begin_), markers_(markers), phase_(phase) {}
+
+  text::GrammarState begin_;  // every call starts from it
   text::GrammarState state_;
-  std::int32_t open_ = -1, close_ = -1;
-  Phase phase_ = Phase::grammar;
+  Markers markers_;
+  Phase phase_;
 };
 
 }  // namespace lapidary::decode

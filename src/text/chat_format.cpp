@@ -6,12 +6,6 @@ namespace lapidary::text {
 
 namespace {
 
-std::string lower_case(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
-}
-
 // Python's repr() of a string, except that what is not ASCII always stays as it is.
 std::string quoted(std::string_view text) {
   const char mark = text.find('\'') != text.npos && text.find('"') == text.npos ? '"' : '\'';
@@ -77,6 +71,12 @@ std::string printed(const Value& value) {
 std::string upper_case(std::string text) {
   for (char& c : text)
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  return text;
+}
+
+std::string lower_case(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   return text;
 }
 

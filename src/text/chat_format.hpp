@@ -24,8 +24,10 @@ void write_fields(PromptWriter& out, const Value::Object& object, Keys keys, Rev
 // The fields sorted by lower-cased key; equal ones stay in order. Letters outside ASCII count as they are.
 std::vector<const std::pair<std::string, Value>*> in_dictionary_order(const Value::Object& object);
 
-// What Python's str() makes of a value, and upper-case ASCII letters.
+// What Python's str() makes of a value.
 std::string printed(const Value& value);
+// ASCII letters only.
 std::string upper_case(std::string text);
+std::string lower_case(std::string text);
 
 }  // namespace lapidary::text

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "checkpoint/error.hpp"
+#include "text/chat_format.hpp"
 #include "text/grammar_json.hpp"
 #include "text/grammar_vocabulary.hpp"
 #include "text/schema.hpp"
@@ -47,7 +49,7 @@ std::shared_ptr<const Grammar> Grammar::json(const Tokenizer& tokenizer) {
 
 std::shared_ptr<const Grammar> Grammar::json(std::shared_ptr<const Vocabulary> vocabulary) {
   AutomatonBuilder builder;
-  const StateId any = JsonRules(builder).any();
+  const StateId any = JsonRules(builder, Notation::json).any();
   return std::make_shared<const Grammar>(std::move(vocabulary), builder.finish(any));
 }
 
@@ -57,6 +59,18 @@ std::shared_ptr<const Grammar> Grammar::schema(const Tokenizer& tokenizer, const
 
 std::shared_ptr<const Grammar> Grammar::schema(std::shared_ptr<const Vocabulary> vocabulary, const Value& schema) {
   return std::make_shared<const Grammar>(std::move(vocabulary), compile_schema(schema));
+}
+
+std::shared_ptr<const Grammar> Grammar::calls(const Tokenizer& tokenizer, const Value& tools) {
+  for (const std::string_view name : {std::string_view("<|tool_call>"), std::string_view("<tool_call|>"), kQuote}) {
+    if (tokenizer.special(name)) continue;
+    fail(ErrorKind::unsupported, "tokenizer", "special tokens, expected " + std::string(name) + " among them, got none");
+  }
+  return calls(std::make_shared<const Vocabulary>(tokenizer, *tokenizer.special(kQuote)), tools);
+}
+
+std::shared_ptr<const Grammar> Grammar::calls(std::shared_ptr<const Vocabulary> vocabulary, const Value& tools) {
+  return std::make_shared<const Grammar>(std::move(vocabulary), compile_calls(tools));
 }
 
 GrammarState::GrammarState(std::shared_ptr<const Grammar> grammar)

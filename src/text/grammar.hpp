@@ -1,4 +1,4 @@
-// Constrains output to JSON, or to JSON of a schema: which tokens may come next, token by token.
+// Constrains output to JSON, to JSON of a schema, or to calls of given tools: which tokens may come next, token by token.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,11 @@ class Grammar {
   // JSON that the schema accepts. An unsupported keyword is an error that names it.
   static std::shared_ptr<const Grammar> schema(const Tokenizer& tokenizer, const Value& schema);
   static std::shared_ptr<const Grammar> schema(std::shared_ptr<const Vocabulary> vocabulary, const Value& schema);
+
+  // A call of one of the tools, as it stands between <|tool_call> and <tool_call|>: call:NAME{...} with arguments that the
+  // tool's schema accepts. `tools` is the list that chat templates take; the vocabulary is one for tool calls.
+  static std::shared_ptr<const Grammar> calls(const Tokenizer& tokenizer, const Value& tools);
+  static std::shared_ptr<const Grammar> calls(std::shared_ptr<const Vocabulary> vocabulary, const Value& tools);
 
   Grammar(std::shared_ptr<const Vocabulary> vocabulary, Automaton automaton);
   const Vocabulary& vocabulary() const { return *vocabulary_; }

@@ -4,6 +4,9 @@
 #include <map>
 #include <numeric>
 
+#include "text/chat_format.hpp"
+#include "text/whitespace.hpp"
+
 namespace lapidary::text {
 namespace {
 
@@ -22,8 +25,9 @@ int digit_count(std::int64_t natural) { return static_cast<int>(std::to_string(n
 
 }  // namespace
 
-JsonRules::JsonRules(AutomatonBuilder& out)
-    : out_(out), end_(out.state()), white_space_(out.state()), character_(out.state()) {
+JsonRules::JsonRules(AutomatonBuilder& out, Notation notation)
+    : out_(out), notation_(notation), quote_(notation == Notation::json ? '"' : kQuoteByte), end_(out.state()),
+      white_space_(out.state()), character_(out.state()) {
   out_.end_rule(end_);
 
   out_.byte(white_space_, ' ', end_);
@@ -64,7 +68,7 @@ StateId JsonRules::any() {
 
 void JsonRules::white_space(StateId from, StateId to) {
   out_.empty(from, to);
-  out_.call(from, white_space_, to, 0);
+  if (notation_ == Notation::json) out_.call(from, white_space_, to, 0);
 }
 
 void JsonRules::digits(StateId from, int least, int most, StateId to) {
@@ -145,6 +149,38 @@ void JsonRules::same_length(StateId from, const std::string& least, const std::s
     }
     states = std::move(next);
   }
+}
+
+bool JsonRules::can_write_key(std::string_view key) const {
+  if (notation_ == Notation::json) return true;
+  const bool has_control = std::ranges::any_of(key, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
+  return !key.empty() && !has_control && strip(key) == key && key.find_first_of(":,{}[]\"") == key.npos;
+}
+
+bool JsonRules::can_write(const Value& value) const {
+  if (const Value::Array* items = value.array()) {
+    return std::ranges::all_of(*items, [&](const Value& item) { return can_write(item); });
+  }
+  if (const Value::Object* fields = value.object()) {
+    return std::ranges::all_of(*fields, [&](const auto& f) { return can_write_key(f.first) && can_write(f.second); });
+  }
+  return true;
+}
+
+std::string JsonRules::written(const Value& value) const {
+  if (notation_ == Notation::json) return to_json(value);
+  PromptWriter out;
+  write_value(out, value, Keys::bare, Revision::canonical);
+  std::string text;
+  for (Span& span : out.take()) {
+    if (span.specials == Specials::recognise) {
+      for (std::size_t at = 0; (at = span.text.find(kQuote, at)) != span.text.npos; ++at) {
+        span.text.replace(at, kQuote.size(), 1, kQuoteByte);
+      }
+    }
+    text += span.text;
+  }
+  return text;
 }
 
 void JsonRules::texts(StateId at, std::span<const std::string> alternatives) {

@@ -1,4 +1,5 @@
 // JSON as rules of an automaton: each call writes one kind of value at a given state, which becomes the rule of that value.
+// The same values can be written in the notation of tool calls.
 #pragma once
 
 #include <array>
@@ -6,15 +7,25 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "text/grammar_automaton.hpp"
+#include "text/value.hpp"
 
 namespace lapidary::text {
 
 // Whole numbers have at most this many digits, so that every reader takes them.
 inline constexpr int kMaxDigits = 18;
 inline constexpr std::int64_t kMaxInteger = 999'999'999'999'999'999;
+
+enum class Notation : std::uint8_t {
+  json,
+  call,  // as the model writes calls: bare keys in dictionary order, raw strings between <|"|> tokens, no white space
+};
+
+// Stands for the token <|"|>: a byte that UTF-8 never has.
+inline constexpr char kQuoteByte = '\xff';
 
 struct ArrayRule {
   std::vector<StateId> prefix;  // rules of the first elements
@@ -30,13 +41,13 @@ struct PropertyRule {
 };
 
 struct ObjectRule {
-  std::vector<PropertyRule> properties;  // in the order in which they are written
+  std::vector<PropertyRule> properties;  // JSON: in the order in which they are written
   std::optional<StateId> extra;          // rule of the values of further properties; none: there are none
 };
 
 class JsonRules {
  public:
-  explicit JsonRules(AutomatonBuilder& out);
+  JsonRules(AutomatonBuilder& out, Notation notation);
 
   StateId any();  // the rule of any value
 
@@ -45,9 +56,14 @@ class JsonRules {
   void integer(StateId at, std::int64_t least, std::int64_t most);  // between -kMaxInteger and kMaxInteger
   void number(StateId at);
   void string(StateId at, std::uint64_t least, std::optional<std::uint64_t> most);  // characters
-  void texts(StateId at, std::span<const std::string> alternatives);                // JSON, none of them empty
+  void texts(StateId at, std::span<const std::string> alternatives);                // written values
   void array(StateId at, const ArrayRule& rule);
   void object(StateId at, const ObjectRule& rule);
+
+  // A call has no way to write some keys: "", and those with what ends a key or a value.
+  bool can_write_key(std::string_view key) const;
+  bool can_write(const Value& value) const;
+  std::string written(const Value& value) const;  // with kQuoteByte for <|"|>
 
  private:
   using CharacterStates = std::array<StateId, 8>;  // by Utf8Place, see grammar_json.cpp
@@ -73,6 +89,8 @@ class JsonRules {
   void extra_key(StateId from, std::span<const std::string> except, StateId to);
 
   AutomatonBuilder& out_;
+  Notation notation_;
+  char quote_;           // around strings
   StateId end_;          // ends any rule
   StateId white_space_;  // rule
   StateId character_;    // rule: one character of a string

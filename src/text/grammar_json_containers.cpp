@@ -2,10 +2,24 @@
 #include <algorithm>
 #include <iterator>
 
+#include "text/chat_format.hpp"
 #include "text/grammar_json.hpp"
-#include "text/value.hpp"
 
 namespace lapidary::text {
+
+namespace {
+
+// As the chat template prints fields: by lower-cased name, equal ones stay in order.
+std::vector<PropertyRule> in_dictionary_order(const std::vector<PropertyRule>& properties) {
+  std::vector<std::pair<std::string, const PropertyRule*>> keyed;
+  for (const PropertyRule& property : properties) keyed.emplace_back(lower_case(property.name), &property);
+  std::ranges::sort(keyed);
+  std::vector<PropertyRule> sorted;
+  for (const auto& [key, property] : keyed) sorted.push_back(*property);
+  return sorted;
+}
+
+}  // namespace
 
 void JsonRules::array(StateId at, const ArrayRule& rule) {
   std::optional<std::uint64_t> most = rule.most;
@@ -39,9 +53,11 @@ void JsonRules::array(StateId at, const ArrayRule& rule) {
 }
 
 void JsonRules::object(StateId at, const ObjectRule& rule) {
-  const std::size_t count = rule.properties.size();
+  const std::vector<PropertyRule> properties =
+      notation_ == Notation::json ? rule.properties : in_dictionary_order(rule.properties);
+  const std::size_t count = properties.size();
   std::vector<std::size_t> next_required(count + 1, count);  // from a property on; `count`: none, the object may end
-  for (std::size_t i = count; i-- > 0;) next_required[i] = rule.properties[i].required ? i : next_required[i + 1];
+  for (std::size_t i = count; i-- > 0;) next_required[i] = properties[i].required ? i : next_required[i + 1];
   const auto may_end = [&](std::size_t i) { return next_required[i] == count; };
 
   const StateId open = out_.state(), inner = out_.state(), close = out_.state();
@@ -66,10 +82,10 @@ void JsonRules::object(StateId at, const ObjectRule& rule) {
   Words keys;
   std::vector<std::string> names;
   for (std::size_t i = 0; i < count; ++i) {
-    names.push_back(rule.properties[i].name);
-    keys.texts.push_back(to_json(names[i]));
+    names.push_back(properties[i].name);
+    keys.texts.push_back(notation_ == Notation::json ? to_json(names[i]) : names[i]);
     keys.ends.push_back(out_.state());
-    value_after_colon(keys.ends[i], rule.properties[i].value, after[i + 1]);
+    value_after_colon(keys.ends[i], properties[i].value, after[i + 1]);
   }
   prepare(keys);
   for (std::size_t i = 0; i < count; ++i) {
@@ -91,7 +107,7 @@ void JsonRules::value_after_colon(StateId from, StateId value, StateId to) {
   const StateId colon = out_.text(from, ":");
   const StateId before = out_.state();
   out_.empty(colon, before);
-  out_.byte(colon, ' ', before);
+  if (notation_ == Notation::json) out_.byte(colon, ' ', before);
   out_.call(before, value, to, 1);
 }
 

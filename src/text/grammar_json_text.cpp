@@ -1,5 +1,6 @@
 // Characters: strings with limits, and keys that must differ from given ones.
 #include <algorithm>
+#include <utility>
 
 #include "text/grammar_json.hpp"
 
@@ -14,14 +15,22 @@ struct Utf8Range {
   Utf8Place to;
 };
 
-// What a string may hold unescaped: UTF-8 without overlong forms and surrogates, no quote, backslash or control character.
-constexpr Utf8Range kUtf8[] = {
+// What strings and keys may hold unescaped: UTF-8 without overlong forms and surrogates. Ranges from a place are ascending.
+// JSON: no quote, backslash or control character.
+constexpr Utf8Range kJsonText[] = {
     {kBetween, 0x20, 0x21, kBetween},     {kBetween, 0x23, 0x5b, kBetween},   {kBetween, 0x5d, 0x7f, kBetween},
     {kBetween, 0xc2, 0xdf, kOneMore},     {kBetween, 0xe0, 0xe0, kAfterE0},   {kBetween, 0xe1, 0xec, kTwoMore},
     {kBetween, 0xed, 0xed, kAfterED},     {kBetween, 0xee, 0xef, kTwoMore},   {kBetween, 0xf0, 0xf0, kAfterF0},
     {kBetween, 0xf1, 0xf3, kThreeMore},   {kBetween, 0xf4, 0xf4, kAfterF4},   {kOneMore, 0x80, 0xbf, kBetween},
     {kTwoMore, 0x80, 0xbf, kOneMore},     {kThreeMore, 0x80, 0xbf, kTwoMore}, {kAfterE0, 0xa0, 0xbf, kOneMore},
     {kAfterED, 0x80, 0x9f, kOneMore},     {kAfterF0, 0x90, 0xbf, kTwoMore},   {kAfterF4, 0x80, 0x8f, kTwoMore},
+};
+// A string of a call also holds these.
+constexpr std::pair<std::uint8_t, std::uint8_t> kOnlyInCalls[] = {{0x00, 0x1f}, {'"', '"'}, {'\\', '\\'}};
+// A further key of a call.
+constexpr Utf8Range kBareKey[] = {
+    {kBetween, '-', '.', kBetween}, {kBetween, '0', '9', kBetween}, {kBetween, 'A', 'Z', kBetween},
+    {kBetween, '_', '_', kBetween}, {kBetween, 'a', 'z', kBetween},
 };
 
 }  // namespace
@@ -30,10 +39,14 @@ constexpr Utf8Range kUtf8[] = {
 JsonRules::CharacterStates JsonRules::character(StateId from, StateId to, Escapes escapes) {
   CharacterStates states{to};
   for (std::size_t place = kOneMore; place < states.size(); ++place) states[place] = out_.state();
-  for (const Utf8Range& range : kUtf8) {
+  for (const Utf8Range& range : kJsonText) {
     out_.byte(range.from == kBetween ? from : states[range.from], range.low, range.high, states[range.to]);
   }
-  if (escapes == Escapes::yes) escape(from, to);
+  if (notation_ == Notation::call) {
+    for (const auto& [low, high] : kOnlyInCalls) out_.byte(from, low, high, to);
+  } else if (escapes == Escapes::yes) {
+    escape(from, to);
+  }
   return states;
 }
 
@@ -61,10 +74,11 @@ void JsonRules::escape(StateId from, StateId to) {
 }
 
 void JsonRules::string(StateId at, std::uint64_t least, std::optional<std::uint64_t> most) {
-  StateId inside = out_.text(at, "\"");
+  StateId inside = out_.state();
+  out_.byte(at, quote_, inside);
   const std::uint64_t counted = most ? *most : least;
   for (std::uint64_t count = 0;; ++count) {
-    if (count >= least) out_.byte(inside, '"', end_);
+    if (count >= least) out_.byte(inside, quote_, end_);
     if (count == counted) break;
     out_.inside_string(inside, most ? static_cast<std::uint32_t>(std::min<std::uint64_t>(*most - count, kMaxPlainCharacters))
                                     : kMaxPlainCharacters);
@@ -78,13 +92,29 @@ void JsonRules::string(StateId at, std::uint64_t least, std::optional<std::uint6
   }
 }
 
-// A key that is none of `except`. It is written without escapes where there are any, so that no two texts mean the same key.
+// A key that is none of `except`. JSON: written without escapes where there are any, so that no two texts mean the same key.
 void JsonRules::extra_key(StateId from, std::span<const std::string> except, StateId to) {
+  const bool is_json = notation_ == Notation::json;
+  const std::span<const Utf8Range> ranges = is_json ? std::span<const Utf8Range>(kJsonText) : kBareKey;
+  const auto between_characters = [&](StateId state, bool may_end) {
+    if (is_json) out_.inside_string(state, kMaxPlainCharacters);
+    if (!may_end) return;
+    if (is_json) {
+      out_.byte(state, '"', to);
+    } else {
+      out_.empty(state, to);
+    }
+  };
   const StateId free = out_.state();
-  const CharacterStates inside = character(free, free, except.empty() ? Escapes::yes : Escapes::no);
-  out_.inside_string(free, kMaxPlainCharacters);
-  out_.byte(free, '"', to);
-  if (except.empty()) return out_.byte(from, '"', free);
+  between_characters(free, true);
+  CharacterStates inside{free};
+  if (is_json) {
+    inside = character(free, free, except.empty() ? Escapes::yes : Escapes::no);
+    if (except.empty()) return out_.byte(from, '"', free);
+    from = out_.text(from, "\"");
+  } else {
+    for (const Utf8Range& range : ranges) out_.byte(free, range.low, range.high, free);
+  }
 
   struct Branch {
     StateId state;
@@ -94,17 +124,14 @@ void JsonRules::extra_key(StateId from, std::span<const std::string> except, Sta
   };
   std::vector<std::string> names(except.begin(), except.end());
   std::ranges::sort(names);
-  std::vector<Branch> branches{{out_.text(from, "\""), kBetween, 0, names.size(), 0}};
+  std::vector<Branch> branches{{from, kBetween, 0, names.size(), 0}};
   while (!branches.empty()) {
     auto [state, place, begin, end, offset] = branches.back();
     branches.pop_back();
     const bool is_name = begin < end && names[begin].size() == offset;
     if (is_name) ++begin;
-    if (place == kBetween) {
-      out_.inside_string(state, kMaxPlainCharacters);
-      if (!is_name) out_.byte(state, '"', to);
-    }
-    for (const Utf8Range& range : kUtf8) {
+    if (place == kBetween) between_characters(state, !is_name && (is_json || offset > 0));  // a bare key is not empty
+    for (const Utf8Range& range : ranges) {
       if (range.from != place) continue;
       int next_byte = range.low;  // the first that is not dealt with
       const auto leave_names = [&](int before) {
@@ -124,7 +151,7 @@ void JsonRules::extra_key(StateId from, std::span<const std::string> except, Sta
           out_.byte(state, byte, byte, next);
           branches.push_back({next, range.to, begin, group, offset + 1});
         }
-        begin = group;  // a byte below the range can only be written with an escape
+        begin = group;  // a byte below the range can only be written with an escape, or not at all
       }
       leave_names(range.high + 1);
     }

@@ -5,7 +5,7 @@
 
 #include "checkpoint/error.hpp"
 #include "text/grammar.hpp"
-#include "text/grammar_automaton.hpp"
+#include "text/grammar_json.hpp"
 #include "text/utf8.hpp"
 
 namespace lapidary::text {
@@ -16,6 +16,16 @@ constexpr std::size_t kMaxPieceBytes = 1024;
 std::vector<Vocabulary::Piece> pieces_of(const Tokenizer& tokenizer) {
   std::vector<Vocabulary::Piece> pieces;
   for (std::int32_t id = 0; id < tokenizer.size(); ++id) pieces.push_back({tokenizer.bytes(id), tokenizer.kind(id)});
+  return pieces;
+}
+
+std::vector<Vocabulary::Piece> pieces_of_calls(const Tokenizer& tokenizer, std::int32_t quote) {
+  static constexpr std::string_view kQuotePiece(&kQuoteByte, 1);
+  std::vector<Vocabulary::Piece> pieces = pieces_of(tokenizer);
+  for (Vocabulary::Piece& piece : pieces) {
+    if (piece.bytes == kQuotePiece) piece.kind = PieceKind::unused;
+  }
+  pieces[static_cast<std::size_t>(quote)] = {kQuotePiece, PieceKind::text};
   return pieces;
 }
 
@@ -70,13 +80,13 @@ TokenTree tree_of(std::span<const Entry> entries) {
   return tree;
 }
 
-// What a grammar may have to read one byte at a time, lest it gets stuck: all bytes of UTF-8 and the white space of JSON.
+// What a grammar may have to read one byte at a time, lest it gets stuck: all bytes of UTF-8.
 void check_bytes(std::span<const Entry> entries) {
   std::vector<bool> found(256);
   for (const Entry& entry : entries) {
     if (entry.bytes.size() == 1) found[static_cast<unsigned char>(entry.bytes[0])] = true;
   }
-  for (int byte = 0x20; byte < 0xf5; ++byte) {
+  for (int byte = 0; byte < 0xf5; ++byte) {
     if (found[static_cast<std::size_t>(byte)] || byte == 0xc0 || byte == 0xc1) continue;
     fail(ErrorKind::unsupported, "tokenizer", "tokens of one byte, expected one for each byte of UTF-8, got none for byte " +
                                                   std::to_string(byte));
@@ -86,6 +96,8 @@ void check_bytes(std::span<const Entry> entries) {
 }  // namespace
 
 Vocabulary::Vocabulary(const Tokenizer& tokenizer) : Vocabulary(pieces_of(tokenizer)) {}
+
+Vocabulary::Vocabulary(const Tokenizer& tokenizer, std::int32_t quote) : Vocabulary(pieces_of_calls(tokenizer, quote)) {}
 
 Vocabulary::Vocabulary(std::span<const Piece> pieces) {
   for (const Piece& piece : pieces) {

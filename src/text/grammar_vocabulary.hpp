@@ -31,6 +31,8 @@ class Vocabulary {
     PieceKind kind;
   };
   explicit Vocabulary(const Tokenizer& tokenizer);
+  // For tool calls: the special token `quote` is read as kQuoteByte, and no other one is.
+  Vocabulary(const Tokenizer& tokenizer, std::int32_t quote);
   explicit Vocabulary(std::span<const Piece> pieces);  // by id
 
   std::int32_t size() const { return static_cast<std::int32_t>(ends_.size()); }

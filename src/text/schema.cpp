@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "text/chat_fields.hpp"
 #include "text/grammar_json.hpp"
 #include "text/schema_part.hpp"
 
@@ -17,28 +18,66 @@ constexpr std::size_t kMaxAlternatives = 1024;  // of all anyOf and oneOf togeth
 
 class SchemaCompiler {
  public:
-  explicit SchemaCompiler(const Value& root) : root_(root), rules_(builder_) {}
+  explicit SchemaCompiler(Notation notation) : rules_(builder_, notation) {}
 
-  Automaton compile() {
-    const StateId start = rule_of_target(SchemaPart(root_, ""));
+  Automaton json(const SchemaPart& schema) { return finish(rule_of_whole(schema)); }
+
+  Automaton calls(const Value& tools) {
+    const StateId start = builder_.state(), end = builder_.state();
+    const StateId name_begin = builder_.text(start, "call:");
+    builder_.end_rule(end);
+    if (as_array(tools, "tools").empty()) SchemaPart(tools, "tools").reject(ErrorKind::bad_value, "at least one tool");
+    for (std::size_t i = 0; i < tools.array()->size(); ++i) {
+      const Value& function = object_field((*tools.array())[i], "function", item_path("tools", i));
+      const std::string path = item_path("tools", i) + ".function";
+      const std::string& name = string_field(function, "name", path);
+      if (!rules_.can_write_key(name)) SchemaPart(*function.find("name"), path + ".name").reject(ErrorKind::unsupported, kBare);
+      builder_.call(builder_.text(name_begin, name), arguments(function, path), end, 0);
+    }
+    return finish(start);
+  }
+
+ private:
+  static constexpr const char* kBare = "a name that a call can hold: not empty, no control characters, none of :,{}[]\", "
+                                       "no white space at its ends";
+
+  StateId arguments(const Value& function, const std::string& path) {
+    if (const Value* parameters = truthy_field(function, "parameters")) {
+      const SchemaPart schema(*parameters, path + ".parameters");
+      if (schema.types() != kObject) schema.reject(ErrorKind::unsupported, "a schema of the type object");
+      return rule_of_whole(schema);
+    }
+    const StateId none = builder_.state();
+    rules_.object(none, {});
+    return none;
+  }
+
+  StateId rule_of_whole(const SchemaPart& schema) {
+    root_ = &schema;
+    const StateId start = rule_of_target(schema);
     while (!pending_.empty()) {
       const auto [part, at] = std::move(pending_.back());
       pending_.pop_back();
       write(part, at, 0);
     }
+    wholes_.emplace_back(schema, start);
+    return start;
+  }
+
+  Automaton finish(StateId start) {
     Automaton automaton = builder_.finish(start);
-    if (automaton.states[start].height > kMaxNesting) {
-      SchemaPart(root_, "").reject(ErrorKind::bad_value, "a schema that some value satisfies within " +
-                                                             std::to_string(kMaxNesting) + " levels of nesting");
+    for (const auto& [schema, rule] : wholes_) {
+      if (automaton.states[rule].height <= kMaxNesting) continue;
+      schema.reject(ErrorKind::bad_value, "a schema that some value satisfies within " + std::to_string(kMaxNesting) +
+                                              " levels of nesting");
     }
     return automaton;
   }
 
- private:
   StateId rule_of(const SchemaPart& schema, int depth) {
     if (schema.allows_anything()) return rules_.any();
     schema.check();
-    if (const auto reference = schema.find("$ref")) return rule_of_target(target_of(*reference, root_));
+    if (const auto reference = schema.find("$ref")) return rule_of_target(target_of(*reference, *root_));
     const StateId at = builder_.state();
     write(schema, at, depth + 1);
     return at;
@@ -69,13 +108,16 @@ class SchemaCompiler {
       write_alternatives(*any, at, depth);
     } else if (const auto one = schema.find("oneOf")) {
       write_alternatives(*one, at, depth);
-      if (!exclude_each_other(*one, root_)) {
+      if (!exclude_each_other(*one, *root_)) {
         one->reject(ErrorKind::unsupported,
                     "alternatives that exclude each other by type, const, enum or a required property (or anyOf)");
       }
     } else if (const auto values = schema.values()) {
       std::vector<std::string> texts;
-      for (const Value& value : *values) texts.push_back(to_json(value));
+      for (const Value& value : *values) {
+        if (!rules_.can_write(value)) schema.reject(ErrorKind::unsupported, std::string("every key in it ") + kBare);
+        texts.push_back(rules_.written(value));
+      }
       rules_.texts(at, texts);
     } else {
       write_types(schema, at, depth);
@@ -169,6 +211,7 @@ class SchemaCompiler {
     }
     if (properties) {
       for (const auto& [name, value] : properties->object("an object of schemas")) {
+        if (!rules_.can_write_key(name)) properties->at(name, value).reject(ErrorKind::unsupported, kBare);
         rule.properties.push_back({name, rule_of(properties->at(name, value), depth), required.contains(name)});
         declared.insert(name);
       }
@@ -178,21 +221,25 @@ class SchemaCompiler {
     for (std::size_t i = 0; list && i < list->value().array()->size(); ++i) {
       const std::string& name = *list->at(i).value().string();
       if (!declared.insert(name).second) continue;
+      if (!rules_.can_write_key(name)) list->at(i).reject(ErrorKind::unsupported, kBare);
       rule.properties.push_back({name, undeclared, true});
     }
     rules_.object(at, rule);
   }
 
-  const Value& root_;
+  const SchemaPart* root_ = nullptr;  // the whole that is being compiled
   AutomatonBuilder builder_;
   JsonRules rules_;
   std::unordered_map<const Value*, StateId> targets_;
   std::vector<std::pair<SchemaPart, StateId>> pending_;
+  std::vector<std::pair<SchemaPart, StateId>> wholes_;
   std::size_t alternatives_ = 0;
 };
 
 }  // namespace
 
-Automaton compile_schema(const Value& schema) { return SchemaCompiler(schema).compile(); }
+Automaton compile_schema(const Value& schema) { return SchemaCompiler(Notation::json).json(SchemaPart(schema, "")); }
+
+Automaton compile_calls(const Value& tools) { return SchemaCompiler(Notation::call).calls(tools); }
 
 }  // namespace lapidary::text

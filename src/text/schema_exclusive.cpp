@@ -8,7 +8,7 @@ namespace {
 
 class Comparison {
  public:
-  explicit Comparison(const Value& root) : root_(root) {}
+  explicit Comparison(const SchemaPart& root) : root_(root) {}
 
   // No text that is written for one satisfies the other. False when in doubt.
   bool exclusive(SchemaPart a, SchemaPart b, int depth = 0) {
@@ -100,13 +100,13 @@ class Comparison {
     });
   }
 
-  const Value& root_;
+  const SchemaPart& root_;
   int steps_left_ = 1'000'000;
 };
 
 }  // namespace
 
-bool exclude_each_other(const SchemaPart& alternatives, const Value& root) {
+bool exclude_each_other(const SchemaPart& alternatives, const SchemaPart& root) {
   Comparison comparison(root);
   const std::size_t count = alternatives.value().array()->size();
   for (std::size_t i = 0; i < count; ++i) {

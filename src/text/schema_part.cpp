@@ -167,16 +167,15 @@ JsonTypes types_of(const Value& instance) {
   return instance.object() ? kObject : kNull;
 }
 
-SchemaPart target_of(const SchemaPart& reference, const Value& root) {
+SchemaPart target_of(const SchemaPart& reference, const SchemaPart& root) {
   constexpr std::string_view kExpected = "#, #/$defs/NAME or #/definitions/NAME of something that is there";
   const std::string* text = reference.value().string();
   if (!text) reference.reject(ErrorKind::wrong_type, kExpected);
-  const SchemaPart whole(root, "");
-  if (*text == "#") return whole;
+  if (*text == "#") return root;
   for (const std::string_view group : {"$defs", "definitions"}) {
     const std::string prefix = "#/" + std::string(group) + "/";
     if (!text->starts_with(prefix)) continue;
-    const auto definitions = whole.find(group);
+    const auto definitions = root.find(group);
     auto found = definitions ? definitions->find(unescaped(std::string_view(*text).substr(prefix.size()))) : std::nullopt;
     if (found) return *found;
   }

@@ -48,9 +48,9 @@ class SchemaPart {
 JsonTypes types_of(const Value& instance);
 
 // What "#", "#/$defs/NAME" or "#/definitions/NAME" stands for in the schema `root`.
-SchemaPart target_of(const SchemaPart& reference, const Value& root);
+SchemaPart target_of(const SchemaPart& reference, const SchemaPart& root);
 
 // Whether surely no value satisfies two of the alternatives: then oneOf means the same as anyOf.
-bool exclude_each_other(const SchemaPart& alternatives, const Value& root);
+bool exclude_each_other(const SchemaPart& alternatives, const SchemaPart& root);
 
 }  // namespace lapidary::text

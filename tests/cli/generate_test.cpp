@@ -164,17 +164,23 @@ const suite<"lapidary generate"> generate = [] {
     for (const char* arguments : {"generate hi --raw --system x", "generate hi --raw --think", "generate hi --json --json-lines",
                                   "generate hi --json-mode --json-schema x", "generate hi --temperature -1",
                                   "generate hi --max-tokens 0", "generate hi --stop ''", "generate hi --no-such-flag",
-                                  "generate hi --messages x"})
+                                  "generate hi --messages x", "generate hi --strict-tools",
+                                  "generate hi --tools x --strict-tools --json-mode",
+                                  "generate hi --tools x --strict-tools --json-schema x"})
       expect(lapidary(arguments).status == 2_i) << arguments;
   };
 
   "Ctrl-C ends it with what there is"_test = [] {
+    const TemporaryFolder folder;
+    const std::string out = folder.path("out");
     const Outcome run = shell(std::string(LAPIDARY_PROGRAM) +
-                              " generate --temperature 1 --seed 1 --json 'Tell me a story.' --context 8000 --logit-bias 1=-100 "
-                              "--logit-bias 6=-100 & pid=$!; sleep 1; kill -INT $pid; wait $pid");
+                              " generate --temperature 1 --seed 1 --json-lines 'Tell me a story.' --context 8000 --logit-bias 1=-100 "
+                              "--logit-bias 6=-100 >" + out + " & pid=$!; while [ ! -s " + out + " ]; do sleep 0.1; done; "
+                              "kill -INT $pid; wait $pid");
     expect(run.status == 130_i) << run.err;
-    const Value result = json(run.out);
-    expect(member(result, "stop_reason") == "cancelled" && !member(result, "text").empty()) << run.out;
+    const std::string lines = read_all(out);
+    const Value result = json(lines.substr(lines.rfind('\n', lines.size() - 2) + 1));
+    expect(member(result, "stop_reason") == "cancelled" && !member(result, "text").empty()) << lines;
   };
 };
 

@@ -30,25 +30,6 @@ std::vector<Sample> samples(const std::shared_ptr<const Vocabulary>& vocabulary,
   return result;
 }
 
-std::vector<std::int32_t> byte_ids(const Vocabulary& vocabulary) {
-  std::vector<std::int32_t> ids(256, -1);
-  for (std::int32_t id = 0; id < vocabulary.size(); ++id)
-    if (vocabulary.bytes(id).size() == 1) ids[static_cast<unsigned char>(vocabulary.bytes(id)[0])] = id;
-  return ids;
-}
-
-// Any allowed token, those with punctuation as often as the many without.
-std::int32_t random_token(Random& random, const std::vector<std::uint32_t>& mask, const Vocabulary& vocabulary) {
-  std::vector<std::int32_t> ids = ids_of(mask);
-  if (random.chance(2)) {
-    std::vector<std::int32_t> punctuated;
-    for (const std::int32_t id : ids)
-      if (vocabulary.bytes(id).find_first_of("\"{}[]:,\\") != std::string_view::npos) punctuated.push_back(id);
-    if (!punctuated.empty()) ids = punctuated;
-  }
-  return ids[static_cast<std::size_t>(random.below(static_cast<int>(ids.size())))];
-}
-
 struct Generated {
   std::string text;
   bool stuck = false;

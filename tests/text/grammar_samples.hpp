@@ -141,11 +141,32 @@ inline std::vector<std::int32_t> ids_of(const std::vector<std::uint32_t>& mask) 
   return ids;
 }
 
+// The tokens of one byte, by byte.
+inline std::vector<std::int32_t> byte_ids(const text::Vocabulary& vocabulary) {
+  std::vector<std::int32_t> ids(256, -1);
+  for (std::int32_t id = 0; id < vocabulary.size(); ++id)
+    if (vocabulary.bytes(id).size() == 1) ids[static_cast<unsigned char>(vocabulary.bytes(id)[0])] = id;
+  return ids;
+}
+
+// Any allowed token, those with punctuation as often as the many without.
+inline std::int32_t random_token(Random& random, const std::vector<std::uint32_t>& mask,
+                                 const text::Vocabulary& vocabulary) {
+  std::vector<std::int32_t> ids = ids_of(mask);
+  if (random.chance(2)) {
+    std::vector<std::int32_t> punctuated;
+    for (const std::int32_t id : ids)
+      if (vocabulary.bytes(id).find_first_of("\"{}[]:,\\\xff") != std::string_view::npos) punctuated.push_back(id);
+    if (!punctuated.empty()) ids = punctuated;
+  }
+  return ids[static_cast<std::size_t>(random.below(static_cast<int>(ids.size())))];
+}
+
 // Ends a text as soon as it can, byte by byte; nothing when it gets stuck.
 inline std::optional<std::string> shortest_end(text::GrammarState state, const std::vector<std::int32_t>& byte_ids) {
   std::string text;
   while (!state.complete()) {
-    std::string order = "\"}]0123456789ntf";
+    std::string order = "\xff\"}]:0123456789ntf";
     for (int c = 0; c < 256; ++c) order += static_cast<char>(c);
     bool moved = false;
     for (const char c : order) {
@@ -159,10 +180,13 @@ inline std::optional<std::string> shortest_end(text::GrammarState state, const s
   return text;
 }
 
+// Names of properties: any, or those that a tool call can hold.
+enum class Names { any, bare };
+
 // Schemas with everything that is supported. References go to $defs a, b, c of the same schema.
 class RandomSchema {
  public:
-  explicit RandomSchema(Random& random) : random_(random) {}
+  explicit RandomSchema(Random& random, Names names = Names::any) : random_(random), names_(names) {}
 
   Value root() {
     Value::Object definitions;
@@ -191,6 +215,10 @@ class RandomSchema {
         "a",  "b",  "name",     "na",       "the",          "theory",           "kind", "",   "\"",
         "\\", "\n", "\xc3\xa9", "\xc3\xa8", "\xe6\xbc\xa2", "\xf0\x9f\x98\x80", "a b",  "x/y"};
     return kWords[random_.below(17)];
+  }
+  std::string name() {
+    static const char* kBare[] = {"a", "B", "name", "na", "Names", "the", "theory", "kind", "a b", "x/y", "k-1", "it's"};
+    return names_ == Names::any ? word() : kBare[random_.below(12)];
   }
   void bounds(Value::Object& fields, const char* least, const char* most, int limit) {
     const int low = random_.below(limit);
@@ -253,7 +281,7 @@ class RandomSchema {
     Value::Object properties;
     Value::Array required;
     for (int i = 0, count = random_.below(6); i < count; ++i) {
-      const std::string name = word();
+      const std::string name = this->name();
       if (Value(properties).find(name)) continue;
       properties.emplace_back(name, schema(depth - 1));
       if (random_.chance(2)) required.emplace_back(name);
@@ -278,12 +306,15 @@ class RandomSchema {
   }
 
   Random& random_;
+  Names names_;
 };
 
-// Instances as a grammar lets them be written: properties in the order of the schema, others after them.
+// Instances as a grammar lets them be written: properties in the order of the schema, others after them (bare ones also in
+// dictionary order).
 class RandomInstance {
  public:
-  RandomInstance(Random& random, const Value& root) : random_(random), root_(root) {}
+  RandomInstance(Random& random, const Value& root, Names names = Names::any)
+      : random_(random), root_(root), names_(names) {}
 
   // Nothing when the schema has no value, or none that is this small.
   std::optional<Value> make() { return make(root_, 12); }
@@ -407,7 +438,9 @@ class RandomInstance {
     };
     if (is_required("undeclared") && !add_other("undeclared")) return std::nullopt;
     if (extra || !properties) {
-      for (const char* name : {"nam", "names", "th", "\xc3\xaa", "\xe6\xbc\xa3\xe6\xbc\xa3"})
+      static const std::vector<const char*> kAny = {"nam", "names", "th", "\xc3\xaa", "\xe6\xbc\xa3\xe6\xbc\xa3"};
+      static const std::vector<const char*> kBare = {"y", "zero", "ZERO_1", "zz-.9"};
+      for (const char* name : names_ == Names::any ? kAny : kBare)
         if (random_.chance(3)) add_other(name);
     }
     return Value(fields);
@@ -415,6 +448,7 @@ class RandomInstance {
 
   Random& random_;
   const Value& root_;
+  Names names_;
 };
 
 }  // namespace lapidary::test
