@@ -7,6 +7,7 @@
 #include "support/cases.hpp"
 #include "support/model.hpp"
 #include "support/random.hpp"
+#include "support/slow_build.hpp"
 
 namespace lapidary::test {
 namespace {
@@ -150,9 +151,10 @@ const suite<"invariance"> invariance = [] {
 
   "pebble gives every token the same bytes in chunks, rounds and after rollbacks"_test = [] {
     const std::string folder = kRoot + "/models/pebble";
-    const Trace plain = rounds_of(folder, {1}, 1);
+    const Trace plain = rounds_of(folder, {8, 3}, 2);
     expect(plain == prompt_in_chunks(folder, 64, 2)) << "prompt in chunks";
-    expect(plain == rounds_of(folder, {8, 3}, 2)) << "rounds";
+    if (kSlowBuild) return;
+    expect(plain == rounds_of(folder, {1}, 1)) << "one by one";
     expect(plain == rounds_with_rollbacks(folder)) << "rollbacks";
   };
 

@@ -5,6 +5,7 @@
 #include "reference/json_schema.hpp"
 #include "support/cases.hpp"
 #include "support/model.hpp"
+#include "support/slow_build.hpp"
 #include "text/detokenizer.hpp"
 #include "text/grammar_samples.hpp"
 
@@ -13,16 +14,7 @@ namespace {
 
 using namespace boost::ut;
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define LAPIDARY_SLOW_BUILD
-#endif
-#endif
-#if defined(LAPIDARY_SLOW_BUILD)
-constexpr int kSchemas = 15;
-#else
-constexpr int kSchemas = 200;
-#endif
+constexpr int kSchemas = kSlowBuild ? 15 : 200;
 
 const suite<"schemas"> schemas = [] {
   "output sampled under random schemas validates"_test = [] {

@@ -233,7 +233,7 @@ suite<"grammar of calls"> calls_suite = [] {
       GrammarState state(sample.whole);
       bool accepted = true;
       for (const std::int32_t id : ids) {
-        expect(wrong_bits(state) == 0_i) << call;
+        if (random.chance(16)) expect(wrong_bits(state) == 0_i) << call;
         accepted = accepted && state.accept(id);
       }
       expect(accepted && state.complete() && wrong_bits(state) == 0) << call;

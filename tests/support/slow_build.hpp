@@ -1,0 +1,17 @@
+// Whether this build runs so slowly (sanitizers) that tests of many tokens do fewer of them.
+#pragma once
+
+namespace lapidary::test {
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define LAPIDARY_SLOW_BUILD 1
+#endif
+#endif
+#if defined(LAPIDARY_SLOW_BUILD)
+inline constexpr bool kSlowBuild = true;
+#else
+inline constexpr bool kSlowBuild = false;
+#endif
+
+}  // namespace lapidary::test
