@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <utility>
 
 namespace lapidary::cpu {
 
@@ -14,7 +13,6 @@ class Memory {
   ~Memory();
 
   std::byte* data() const { return data_; }
-  std::size_t size_bytes() const { return bytes_; }
   void commit();  // touches every page
 
  private:

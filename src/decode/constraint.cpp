@@ -3,25 +3,16 @@
 #include <algorithm>
 
 namespace lapidary::decode {
-namespace {
-
-void set_bit(text::TokenMask mask, std::int32_t id, bool allowed) {
-  const std::uint32_t bit = 1u << (id % 32);
-  std::uint32_t& word = mask[static_cast<std::size_t>(id / 32)];
-  word = allowed ? word | bit : word & ~bit;
-}
-
-}  // namespace
 
 void Constraint::fill_mask(text::TokenMask mask, std::span<const std::int32_t> stop_ids) const {
   switch (phase_) {
     case Phase::start:
       state_.fill_mask(mask, stop_ids);
-      set_bit(mask, markers_.open, true);
+      text::set_bit(mask, markers_.open, true);
       return;
     case Phase::thought:
       std::ranges::fill(mask, ~0u);
-      for (const std::int32_t id : stop_ids) set_bit(mask, id, false);  // an answer must follow the thought
+      for (const std::int32_t id : stop_ids) text::set_bit(mask, id, false);  // an answer must follow the thought
       return;
     case Phase::answer: state_.fill_mask(mask, stop_ids); return;
     case Phase::text: std::ranges::fill(mask, ~0u); return;

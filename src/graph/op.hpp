@@ -69,8 +69,6 @@ enum class Op : std::uint8_t {
   sample,
 };
 
-inline constexpr int kOpCount = static_cast<int>(Op::sample) + 1;
-
 std::string_view name_of(Op op);
 
 }  // namespace lapidary::graph

@@ -12,12 +12,6 @@
 namespace lapidary::text {
 namespace {
 
-void set_bit(TokenMask mask, std::int32_t id, bool value) {
-  std::uint32_t& word = mask[static_cast<std::size_t>(id / 32)];
-  const std::uint32_t bit = 1u << (id % 32);
-  word = value ? word | bit : word & ~bit;
-}
-
 // Allows the tokens of the tree along which a reading survives.
 void allow(const TokenTree& tree, Walk& walk, TokenMask mask) {
   for (std::uint32_t i = 0; i + 1 < tree.nodes.size();) {

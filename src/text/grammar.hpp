@@ -16,6 +16,11 @@ class Vocabulary;
 // One bit per token id, 32 to a word, lowest first: 1 = allowed.
 using TokenMask = std::span<std::uint32_t>;
 inline std::size_t mask_words(std::int32_t vocab) { return (static_cast<std::size_t>(vocab) + 31) / 32; }
+inline void set_bit(TokenMask mask, std::int32_t id, bool allowed) {
+  std::uint32_t& word = mask[static_cast<std::size_t>(id / 32)];
+  const std::uint32_t bit = 1u << (id % 32);
+  word = allowed ? word | bit : word & ~bit;
+}
 
 // A compiled schema for one vocabulary. Immutable; shared by all states over it.
 class Grammar {
