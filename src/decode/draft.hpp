@@ -1,0 +1,28 @@
+// Where the drafts of a round come from.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "graph/graph.hpp"
+
+namespace lapidary::decode {
+
+inline constexpr int kMaxDrafts = graph::kMaxVerifyRows - 1;
+
+struct Drafts {
+  int count = 0;
+  const std::int32_t* tokens = nullptr;  // [count]; null = the graph's draft segment makes them
+};
+
+class DraftSource {
+ public:
+  virtual ~DraftSource() = default;
+  virtual std::string_view name() const = 0;
+
+  // At most `most` guesses of the tokens after `history`, whose last one is the bonus token. Valid until the next call.
+  virtual Drafts propose(std::span<const std::int32_t> history, int most) = 0;
+};
+
+}  // namespace lapidary::decode
