@@ -1,0 +1,382 @@
+// What the policy promises, on recorded cost tables: it never loses much, and it finds what pays.
+#include <boost/ut.hpp>
+
+#include <cmath>
+
+#include "decode/policy.hpp"
+#include "decode/policy_tables.hpp"
+
+namespace lapidary::test {
+namespace {
+
+using namespace boost::ut;
+using decode::Choice;
+using decode::kMaxDrafts;
+using decode::Policy;
+
+constexpr int kTokens = 3000;
+constexpr double kMostLoss_steps = 8.0;
+
+// The prior knows nothing of what the tables hold.
+Policy one_source() { return Policy({.sources = {{.draft_steps = 0.1, .acceptance = 0.7}}}); }
+
+Choice choose(Policy& policy, int offer) { return policy.choose(std::span(&offer, 1)); }
+
+// The rounds of `count` tokens without acceptance.
+void reject(Policy& policy, const CostTable& table, int count) {
+  for (int i = 0; i < count; ++i) {
+    const auto [source, k] = choose(policy, kMaxDrafts);
+    policy.observe({.source = source, .drafted = k, .draft_s = 0.11 * k, .verify_s = table.steps[k]});
+  }
+}
+
+template <class Check>
+void for_all_costs(Check&& check) {
+  for (const CostTable& table : kCostTables) {
+    for (const double draft_steps : kDraftSteps) check(table, draft_steps);
+  }
+}
+
+const suite<"policy, losses"> suite_of_losses = [] {
+  using Acceptance = std::function<double(int token, int position)>;
+  std::vector<Acceptance> acceptances = {
+      [](int token, int) { return token < 1000 ? 1.0 : 0.0; },
+      [](int token, int) { return token < 1000 ? 0.0 : 1.0; },
+      [](int token, int) { return token / 100 % 2 ? 0.0 : 1.0; },
+      [](int token, int) { return token / 400 % 2 ? 0.0 : 1.0; },
+      [](int token, int) { return token / 400 % 2 ? 0.1 : 0.85; },
+  };
+  for (const Depths& depths : kAcceptances) acceptances.push_back([depths](int, int i) { return depths[i]; });
+
+  struct Slowness {
+    std::string_view name;
+    std::function<double(int token)> of;
+  };
+  const Slowness slownesses[] = {
+      {"even", [](int) { return 1.0; }},
+      {"slowing down", [](int token) { return 1 + std::clamp(token - 500, 0, 1000) / 1000.0; }},
+      {"speeding up", [](int token) { return 2 - std::clamp(token - 500, 0, 1000) / 1000.0; }},
+      {"suddenly slower", [](int token) { return token < 700 ? 1.0 : 2.0; }},
+  };
+  for (const Slowness& slowness : slownesses) {
+    boost::ut::test("no run of rounds loses more than 8 steps and 2 %, " + std::string(slowness.name)) = [&] {
+      for_all_costs([&](const CostTable& table, double draft_steps) {
+        for (std::size_t i = 0; i < acceptances.size(); ++i) {
+          Simulation simulation = steady(table, draft_steps, same(0));
+          simulation.sources[0].acceptance = acceptances[i];
+          simulation.slowness = slowness.of;
+          Policy policy = one_source();
+          const double loss_steps = simulation.run(policy, kTokens, i).worst_loss_steps;
+          expect(loss_steps <= kMostLoss_steps) << table.name << draft_steps << i << loss_steps;
+        }
+      });
+    };
+  }
+
+  // Rounds of more than one row become dearer by 35 %, plain ones do not.
+  "a change of the wider rounds alone costs no more"_test = [] {
+    for (const CostTable& table : {kCostTables[0], kCostTables[1], kCostTables[2], kCostTables[3]}) {
+      std::vector<CostTable> tables;
+      for (int percent = 0; percent <= 35; ++percent) {
+        tables.push_back(table);
+        for (int k = 1; k <= kMaxDrafts; ++k) tables.back().steps[k] *= 1 + percent / 100.0;
+      }
+      for (const double draft_steps : kDraftSteps) {
+        for (const double high : {0.4, 0.6, 0.85, 1.0}) {
+          Simulation simulation = steady(table, draft_steps, same(0));
+          simulation.table = [&](int token) -> const CostTable& { return tables[std::clamp((token - 500) / 20, 0, 35)]; };
+          simulation.sources[0].acceptance = [high](int token, int) { return token / 400 % 2 ? 0.1 : high; };
+          Policy policy = one_source();
+          const double loss_steps = simulation.run(policy, kTokens, 1).worst_loss_steps;
+          expect(loss_steps <= kMostLoss_steps) << table.name << draft_steps << high << loss_steps;
+        }
+      }
+    }
+  };
+
+  "new texts and landmarks do not lift the limit"_test = [] {
+    for_all_costs([](const CostTable& table, double draft_steps) {
+      Simulation simulation = steady(table, draft_steps, same(0.1));
+      simulation.before_round = [](Policy& policy, int token) {
+        if (token % 40 == 0) policy.begin_request();
+        policy.landmark();
+      };
+      Policy policy = one_source();
+      const double loss_steps = simulation.run(policy, kTokens, 1).worst_loss_steps;
+      expect(loss_steps <= kMostLoss_steps) << table.name << draft_steps << loss_steps;
+    });
+  };
+
+  "a drafter much dearer than believed is tried with one draft"_test = [] {
+    const Simulation simulation = steady(kLinear, 6, same(0));
+    Policy policy({.sources = {{.draft_steps = 0.01, .acceptance = 0.99}}});
+    const auto result = simulation.run(policy, kTokens, 1);
+    expect(result.worst_loss_steps <= kMostLoss_steps) << result.worst_loss_steps;
+    expect(std::any_of(result.rounds.begin(), result.rounds.end(), [](const auto& round) { return round.choice.k == 1; }));
+    expect(std::all_of(result.rounds.begin(), result.rounds.end(), [](const auto& round) { return round.choice.k <= 1; }));
+  };
+};
+
+const suite<"policy, gains"> suite_of_gains = [] {
+  // Of what the best fixed k reaches.
+  const auto share_of_best = [](const CostTable& table, double draft_steps, const Depths& acceptance,
+                                const Simulation& simulation, int seeds) {
+    double rate = 0;
+    for (int seed = 0; seed < seeds; ++seed) {
+      Policy policy = one_source();
+      rate += simulation.run(policy, kTokens, seed).rate(acceptance) / seeds;
+    }
+    return rate / best_fixed(table, draft_steps, acceptance);
+  };
+
+  "steady texts get 0.95 of the best fixed k"_test = [&] {
+    for_all_costs([&](const CostTable& table, double draft_steps) {
+      for (const Depths& acceptance : kAcceptances) {
+        const double share = share_of_best(table, draft_steps, acceptance, steady(table, draft_steps, acceptance), 3);
+        expect(share >= 0.95) << table.name << draft_steps << acceptance[0] << share;
+      }
+    });
+  };
+
+  "also while everything slows down to the half"_test = [&] {
+    for_all_costs([&](const CostTable& table, double draft_steps) {
+      for (const Depths& acceptance : kAcceptances) {
+        Simulation simulation = steady(table, draft_steps, acceptance);
+        simulation.slowness = [](int token) { return 1 + std::clamp(token - 500, 0, 1000) / 1000.0; };
+        const double share = share_of_best(table, draft_steps, acceptance, simulation, 2);
+        expect(share >= 0.93) << table.name << draft_steps << acceptance[0] << share;
+      }
+    });
+  };
+
+  "noise of 10 % and rounds that take five times as long do little harm"_test = [&] {
+    double sum = 0;
+    int count = 0;
+    for_all_costs([&](const CostTable& table, double draft_steps) {
+      for (const Depths& acceptance : kAcceptances) {
+        Simulation simulation = steady(table, draft_steps, acceptance);
+        simulation.noise = [](Random& random) { return random.uniform(0.9, 1.1) * (random.chance(50) ? 5 : 1); };
+        const double share = share_of_best(table, draft_steps, acceptance, simulation, 2);
+        expect(share >= 0.88) << table.name << draft_steps << acceptance[0] << share;
+        sum += share;
+        ++count;
+      }
+    });
+    expect(sum / count >= 0.97) << sum / count;
+  };
+
+  // The longest wait is 1024 tokens.
+  "it finds its way back when drafts are accepted again"_test = [] {
+    for_all_costs([](const CostTable& table, double draft_steps) {
+      const double best = best_fixed(table, draft_steps, same(1));
+      if (best < 1.1) return;
+      Simulation simulation = steady(table, draft_steps, same(1));
+      simulation.sources[0].acceptance = [](int token, int) { return token < 1000 ? 0.0 : 1.0; };
+      Policy policy = one_source();
+      const double rate = simulation.run(policy, 5000, 1).rate(same(1), 1000 + 1280);
+      expect(rate >= 0.9 * best) << table.name << draft_steps << rate << best;
+    });
+  };
+
+  "and however long they were not"_test = [] {
+    Simulation simulation = steady(kMixture, 0.11, same(1));
+    simulation.sources[0].acceptance = [](int token, int) { return token < 10000 ? 0.0 : 1.0; };
+    Policy policy = one_source();
+    const double rate = simulation.run(policy, 14000, 1).rate(same(1), 10000 + 1280);
+    expect(rate >= 0.9 * best_fixed(kMixture, 0.11, same(1))) << rate;
+  };
+
+  "what was dear once gets another chance"_test = [] {
+    Simulation simulation = steady(kWholeRound, 0.01, same(0.9));
+    simulation.table = [](int token) -> const CostTable& { return token < 1000 ? kLinear : kWholeRound; };
+    Policy policy = one_source();
+    const double rate = simulation.run(policy, 10000, 1).rate(same(0.9), 7000);
+    const double best = best_fixed(kWholeRound, 0.01, same(0.9));
+    expect(rate >= 0.95 * best) << rate << best;
+  };
+};
+
+const suite<"policy, sources"> suite_of_sources = [] {
+  // How often `source` drafted where the second one did or did not offer, after a beginning.
+  const auto share_of = [](const Simulation::Result& result, int source, bool second_offers) {
+    int drafted = 0, all = 0;
+    for (const auto& round : result.rounds) {
+      if (round.token < 500 || (round.offers[1] > 0) != second_offers || round.choice.k == 0) continue;
+      drafted += round.choice.source == source;
+      ++all;
+    }
+    return all > 0 ? static_cast<double>(drafted) / all : -1;
+  };
+  const auto two_sources = [] {
+    return Policy({.sources = {{.draft_steps = 0.1, .acceptance = 0.7}, {.draft_steps = 0, .acceptance = 0.5}}});
+  };
+  const auto simulate = [](double first_steps, double first, double second, std::function<int(int)> second_offer) {
+    Simulation simulation = steady(kMixture, first_steps, same(first));
+    const auto acceptance = [second](int, int) { return second; };
+    simulation.sources.push_back({.draft_steps = 0, .acceptance = acceptance, .offer = second_offer});
+    return simulation;
+  };
+  const auto now_and_then = [](int token) { return token / 37 % 3 == 0 ? 5 : 0; };
+
+  "the better source of each round drafts"_test = [&] {
+    Policy policy = two_sources();
+    const auto result = simulate(0.11, 0.8, 0.9, now_and_then).run(policy, kTokens, 1);
+    expect(share_of(result, 1, true) >= 0.9) << share_of(result, 1, true);
+    expect(share_of(result, 0, false) == 1.0_d);
+  };
+
+  "a source that is worse does not draft just because it offers"_test = [&] {
+    Policy policy = two_sources();
+    const auto result = simulate(0.11, 0.8, 0.2, [](int) { return 7; }).run(policy, kTokens, 1);
+    expect(share_of(result, 0, true) >= 0.9) << share_of(result, 0, true);
+  };
+
+  "a source that was worse may become the better one"_test = [&] {
+    Policy policy = two_sources();
+    Simulation simulation = simulate(0.11, 0.8, 0, [](int) { return 7; });
+    simulation.sources[1].acceptance = [](int token, int) { return token < 1000 ? 0.5 : 0.95; };
+    auto result = simulation.run(policy, 5000, 1);
+    std::erase_if(result.rounds, [](const auto& round) { return round.token < 3000; });
+    expect(share_of(result, 1, true) >= 0.9) << share_of(result, 1, true);
+  };
+
+  "one source is off while the other one pays"_test = [&] {
+    Policy policy = two_sources();
+    const auto result = simulate(3, 0.9, 0.9, now_and_then).run(policy, kTokens, 1);
+    expect(share_of(result, 1, true) >= 0.9) << share_of(result, 1, true);
+    int dear = 0;
+    for (const auto& round : result.rounds) dear += round.choice.source == 0;
+    expect(dear > 0 && dear < 40) << dear;
+    expect(result.worst_loss_steps <= kMostLoss_steps) << result.worst_loss_steps;
+  };
+
+  "no more is drafted than offered, nor than kmax"_test = [] {
+    Policy policy({.sources = {{.draft_steps = 0, .acceptance = 0.9}}, .kmax = 4});
+    Simulation simulation = steady(kWholeRound, 0, same(1));
+    simulation.sources[0].offer = [](int token) { return token / 10 % (kMaxDrafts + 1); };
+    int deepest = 0;
+    for (const auto& round : simulation.run(policy, kTokens, 1).rounds) {
+      expect(round.choice.k <= round.offers[0] && (round.choice.k == 0) == (round.choice.source < 0));
+      deepest = std::max(deepest, round.choice.k);
+    }
+    expect(deepest == 4_i);
+  };
+};
+
+const suite<"policy"> suite_of_policy = [] {
+  "the first rounds are plain"_test = [] {
+    Policy policy = one_source();
+    expect(choose(policy, kMaxDrafts).k == 0_i);
+    expect(policy.why_plain() == "measuring");
+    policy.observe({.verify_s = 1});
+    expect(choose(policy, kMaxDrafts).k == 0_i);
+    policy.observe({.verify_s = 1});
+    expect(choose(policy, kMaxDrafts).k == 1_i);
+    expect(policy.why_plain() == "");
+  };
+
+  "a fixed k is obeyed as far as the offers go"_test = [] {
+    for (int fixed_k = 0; fixed_k <= kMaxDrafts; ++fixed_k) {
+      Policy policy({.sources = {{.draft_steps = 9, .acceptance = 0.01}}, .fixed_k = fixed_k});
+      for (int round = 0; round < 100; ++round) {
+        const int offer = round % (kMaxDrafts + 1);
+        const auto [source, k] = choose(policy, offer);
+        expect(k == std::min(fixed_k, offer) && source == (k > 0 ? 0 : -1)) << fixed_k << offer << k;
+        expect(policy.why_plain() == (k > 0 ? "" : fixed_k == 0 ? "fixed" : "no source"));
+        policy.observe({.source = source, .drafted = k, .draft_s = 9.0 * k, .verify_s = 1.0 + k});
+      }
+    }
+  };
+
+  "a fixed k takes the source that is accepted more often"_test = [] {
+    Policy policy({.sources = {{.acceptance = 0.5}, {.acceptance = 0.6}}, .fixed_k = 3});
+    const int both[] = {7, 7}, first[] = {7, 0};
+    expect(policy.choose(both).source == 1_i);
+    expect(policy.choose(first).source == 0_i);
+    for (int i = 0; i < 10; ++i) policy.observe({.source = 1, .drafted = 3, .verify_s = 1});
+    expect(policy.choose(both).source == 0_i);
+  };
+
+  "the same rounds give the same choices"_test = [] {
+    const Simulation simulation = steady(kMixture, 0.11, kAcceptances[7]);
+    Policy a = one_source(), b = one_source();
+    const auto one = simulation.run(a, kTokens, 5), other = simulation.run(b, kTokens, 5);
+    expect(std::equal(one.rounds.begin(), one.rounds.end(), other.rounds.begin(), other.rounds.end(),
+                      [](const auto& x, const auto& y) { return x.choice.k == y.choice.k && x.accepted == y.accepted; }));
+  };
+
+  "it knows what rounds cost and what was accepted"_test = [] {
+    Policy policy = one_source();
+    const Depths acceptance = {0.95, 0.9, 0.6, 0.6, 0.6, 0.6, 0.6};
+    static_cast<void>(steady(kMixture, 0.11, acceptance).run(policy, kTokens, 1));
+    for (int width = 1; width <= 4; ++width) {
+      expect(std::abs(policy.verify_s(width) - kMixture.steps[width - 1] * Simulation::kStep_s) < 1e-9) << width;
+    }
+    expect(std::abs(policy.draft_s(0) - 0.11 * Simulation::kStep_s) < 1e-9);
+    for (int position = 1; position <= 3; ++position) {
+      expect(std::abs(policy.acceptance(0, position) - acceptance[position - 1]) < 0.2) << policy.acceptance(0, position);
+    }
+  };
+
+  "it says why a round is plain"_test = [] {
+    Policy policy = one_source();
+    reject(policy, kMixture, 100);
+    expect(choose(policy, 0).k == 0_i);
+    expect(policy.why_plain() == "no source");
+    expect(choose(policy, kMaxDrafts).k == 0_i);
+    expect(policy.why_plain() == "not profitable");
+
+    Policy dear = one_source();
+    for (const double verify_s : {1.0, 1.0}) dear.observe({.verify_s = verify_s});
+    expect(choose(dear, kMaxDrafts).k == 1_i);
+    dear.observe({.source = 0, .drafted = 1, .draft_s = 5, .verify_s = 2});
+    expect(choose(dear, kMaxDrafts).k == 0_i);
+    expect(dear.why_plain() == "regret account");
+  };
+
+  "a new text forgets half of what was accepted, and soon tries again"_test = [] {
+    Policy policy = one_source();
+    static_cast<void>(steady(kMixture, 0.11, same(1)).run(policy, 500, 1));
+    const double before = policy.acceptance(0, 1), step_s = policy.verify_s(1), wide_s = policy.verify_s(5);
+    policy.begin_request();
+    expect(before > 0.95 && std::abs(policy.acceptance(0, 1) - (before + 0.7) / 2) < 0.02) << before;
+    expect(policy.verify_s(1) == step_s && policy.verify_s(5) == wide_s);
+
+    // After long failure the next trial is far away, unless a new text begins.
+    for (const bool new_text : {false, true}) {
+      Policy off = one_source();
+      reject(off, kMixture, kTokens);
+      while (choose(off, kMaxDrafts).k > 0) reject(off, kMixture, 1);
+      reject(off, kMixture, 20);
+      if (new_text) off.begin_request();
+      int plain = 0;
+      while (plain < 100 && choose(off, kMaxDrafts).k == 0) {
+        off.observe({.verify_s = 1});
+        ++plain;
+      }
+      expect(new_text ? plain > 0 && plain <= 16 : plain == 100) << plain;
+    }
+  };
+
+  "a landmark tries again at once, as if little were known"_test = [] {
+    Policy policy = one_source();
+    for (int i = 0; i < 2; ++i) policy.observe({.verify_s = 1});
+    for (int i = 0; i < 40; ++i) policy.observe({.source = 0, .drafted = 1, .draft_s = 0.15, .verify_s = 0.99});
+    policy.observe({.verify_s = 1});
+    for (int i = 0; i < 10; ++i) {
+      expect(choose(policy, kMaxDrafts).k == 0_i);
+      policy.observe({.verify_s = 1});
+    }
+    policy.landmark();
+    expect(choose(policy, kMaxDrafts).k == 1_i);
+    for (int i = 0; i < 4; ++i) {
+      policy.observe({.source = 0, .drafted = 1, .accepted = 1, .draft_s = 0.15, .verify_s = 0.99});
+      policy.observe({.verify_s = 1});
+      expect(choose(policy, 1).k == 1_i);
+    }
+    expect(policy.acceptance(0, 1) > 0.5) << policy.acceptance(0, 1);
+  };
+};
+
+}  // namespace
+}  // namespace lapidary::test
