@@ -10,6 +10,7 @@ std::string_view name_of(ErrorKind kind) {
     case ErrorKind::usage: return "usage";
     case ErrorKind::out_of_memory: return "out_of_memory";
     case ErrorKind::no_graph: return "no_graph";
+    case ErrorKind::not_exact: return "not_exact";
     case ErrorKind::not_json: return "not_json";
     case ErrorKind::missing_key: return "missing_key";
     case ErrorKind::wrong_type: return "wrong_type";

@@ -9,7 +9,7 @@
 namespace lapidary {
 
 enum class ErrorKind : std::uint8_t {
-  io, usage, out_of_memory, no_graph,
+  io, usage, out_of_memory, no_graph, not_exact,
   // JSON and values in it
   not_json, missing_key, wrong_type, bad_value, unsupported,
   // safetensors files

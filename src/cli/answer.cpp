@@ -1,5 +1,6 @@
 #include "cli/answer.hpp"
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 
@@ -11,7 +12,8 @@
 namespace lapidary::cli {
 namespace {
 
-volatile std::sig_atomic_t interrupts = 0;  // written by the signal handler
+std::atomic<bool> interrupt = false;  // written by the signal handler
+static_assert(std::atomic<bool>::is_always_lock_free);
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -29,6 +31,14 @@ std::optional<decode::Constraint> constraint_of(const Engine& engine, const Answ
                                                                text::parse_json(read_text_file(flags.schema_file), flags.schema_file));
   if (!flags.think) return decode::Constraint::answer(grammar);
   return decode::Constraint::answer(grammar, markers("<|channel>", "<channel|>"));
+}
+
+// After these the text is of another nature: a thought has ended, a call begins.
+std::vector<std::int32_t> landmarks_of(const text::Tokenizer& tokenizer) {
+  std::vector<std::int32_t> ids;
+  for (const char* name : {"<channel|>", "<|tool_call>", "<tool_call|>"})
+    if (const auto id = tokenizer.special(name)) ids.push_back(*id);
+  return ids;
 }
 
 // Events in, events out: plain text, or the parts of an answer, cut at a stop string.
@@ -87,8 +97,10 @@ Answer answer(Engine& engine, std::span<const std::int32_t> prompt, Reading read
     sink(event);
   };
 
+  const std::vector<std::int32_t> landmarks = landmarks_of(engine.tokenizer);
   decode::GenerateOptions options{.sampling = sampling.sampling(), .stop_ids = engine.defaults.eos_tokens,
-                                  .constraint = constraint_of(engine, flags)};
+                                  .constraint = constraint_of(engine, flags), .speculation = &engine.speculation,
+                                  .landmarks = landmarks, .cancel = &interrupt};
   if (flags.max_tokens) options.max_tokens = flags.max_tokens;
   Reader reader(engine.tokenizer, reading, flags.stops);
 
@@ -97,34 +109,31 @@ Answer answer(Engine& engine, std::span<const std::int32_t> prompt, Reading read
   result.reused_tokens = engine.session.keep_common_prefix(prompt);
   decode::Generation generation(engine.session, prompt.subspan(result.reused_tokens), std::move(options));
   result.first_token_seconds = seconds_since(start);
-  while (!interrupted() && !reader.stopped()) {
+  while (!reader.stopped()) {
     const auto token = generation.next();
     if (!token) break;
     result.ids.push_back(*token);
     if (flags.logprobs >= 0) result.logprobs.push_back(decode::logprobs(generation.logits(), *token, flags.logprobs));
     deliver(reader.push(*token));
   }
+  generation.stop();
   deliver(reader.finish());
   result.decode_seconds = seconds_since(start) - result.first_token_seconds;
 
   result.stop_reason = name_of(generation.reason());
   if (generation.reason() == decode::StopReason::stop_token && !result.calls.empty()) result.stop_reason = "tool_call";
   if (reader.stopped()) result.stop_reason = "stop_text";
-  if (interrupted()) result.stop_reason = "cancelled";
   return result;
 }
 
 InterruptGuard::InterruptGuard() {
-  interrupts = 0;
+  interrupt = false;
   std::signal(SIGINT, [](int) {
-    if (interrupts) std::_Exit(130);
-    interrupts = 1;
+    if (interrupt.exchange(true)) std::_Exit(130);
   });
 }
 
 InterruptGuard::~InterruptGuard() { std::signal(SIGINT, SIG_DFL); }
-
-bool interrupted() { return interrupts != 0; }
 
 namespace {
 
@@ -156,9 +165,11 @@ text::Value stats_of(const Engine& engine, const Answer& answer) {
       {"prompt_tok_s", rates.prompt_tok_s},
       {"generated_tokens", static_cast<std::int64_t>(answer.ids.size())},
       {"decode_tok_s", rates.decode_tok_s},
+      {"tokens_per_round", engine.speculation.stats().tokens_per_round()},
       {"bytes_per_token", rates.token_bytes},
       {"gb_s", rates.gb_s},
       {"seed", std::to_string(answer.seed)},
+      {"draft", draft_stats(engine.program, engine.speculation)},
   };
 }
 
@@ -170,6 +181,7 @@ void print_stats(const Engine& engine, const Answer& answer) {
                engine.load_seconds, answer.first_token_seconds, answer.prompt_tokens, answer.reused_tokens,
                rates.prompt_tok_s, answer.ids.size(), rates.decode_tok_s, static_cast<long long>(rates.token_bytes),
                rates.gb_s, answer.stop_reason.c_str(), static_cast<unsigned long long>(answer.seed));
+  print_draft_stats(engine.program, engine.speculation);
 }
 
 }  // namespace lapidary::cli

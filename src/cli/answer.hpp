@@ -43,7 +43,7 @@ struct Answer {
 enum class Reading { plain, answer, answer_in_thought };
 
 // Generates after `prompt`, of which the session may already hold a beginning. `sink` sees every event as it comes.
-// Returns early, with what was generated, once `interrupted()` says so.
+// Returns early, with what was generated, after a Ctrl-C.
 Answer answer(Engine& engine, std::span<const std::int32_t> prompt, Reading reading, const AnswerFlags& flags,
               const std::function<void(const text::Event&)>& sink);
 
@@ -55,7 +55,6 @@ class InterruptGuard {
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 };
-bool interrupted();
 
 // Load time, time to first token, tok/s, bytes per token, GB/s.
 text::Value stats_of(const Engine& engine, const Answer& answer);

@@ -16,6 +16,7 @@ void add_bench(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_generate(CLI::App& app, int& status);  // `status` becomes the exit code
 void add_chat(CLI::App& app);
+void add_check_exact(CLI::App& app);
 void add_describe(CLI::App& app);
 
 }  // namespace lapidary::cli

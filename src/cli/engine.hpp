@@ -15,6 +15,7 @@ namespace lapidary::cli {
 
 struct EngineFlags {
   ModelFlags model;
+  DraftFlags draft;
   int threads = 0;
 
   void add_to(CLI::App& command);
@@ -34,6 +35,7 @@ struct Engine {
   decode::GenerationDefaults defaults;
   std::unique_ptr<link::Executor> executor;
   decode::Session session;
+  decode::Speculation speculation;
   double load_seconds;
 };
 

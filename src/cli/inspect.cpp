@@ -15,6 +15,7 @@ using text::Value;
 
 struct InspectFlags {
   ModelFlags model;
+  DraftFlags draft;
   bool graph = false;
   bool json = false;
 };
@@ -28,23 +29,33 @@ struct ClassRow {
 std::string part_of(std::string_view name) {
   for (const auto& [piece, part] : {std::pair{"embed_tokens_per_layer", "per-layer embedding"}, {"embed_tokens", "embedding"},
                                     {"self_attn", "attention"}, {"experts.", "experts"}, {"router.", "router"},
-                                    {"mlp.", "mlp"}, {"per_layer", "per-layer input"}})
+                                    {"mlp.", "mlp"}, {"per_layer", "per-layer input"}, {"_projection", "projections"},
+                                    {"centroids", "centroids"}})
     if (name.find(piece) != name.npos) return part;
   return "norms";
+}
+
+// As it lies in memory; empty for weights of an assistant that is not there.
+std::string storage_of(const link::Program& program, graph::WeightId id) {
+  if (program.vectors[id]) return "float32";
+  if (program.ids[id]) return "int32";
+  return program.matrices[id].values ? name_of(program.matrices[id].storage) : "";
 }
 
 std::vector<ClassRow> classes_of(const link::Program& program) {
   std::map<std::pair<std::string, std::string>, ClassRow> rows;
   for (std::size_t id = 0; id < program.graph->weights.size(); ++id) {
     const graph::WeightSlot& slot = program.graph->weights[id];
-    const bool vector = slot.kind == graph::WeightClass::vector;
-    const std::string part = vector ? "norms and scales" : part_of(slot.name);
-    const std::string storage = vector ? "float32" : name_of(program.matrices[id].storage);
+    const bool assistants = slot.owner == graph::Owner::assistant;
+    if (assistants && !program.assistant) continue;
+    const bool is_matrix = program.matrices[id].values != nullptr;
+    const std::string part = (assistants ? "assistant " : "") + (is_matrix ? part_of(slot.name) : "norms and scales");
+    const std::string storage = storage_of(program, static_cast<graph::WeightId>(id));
     ClassRow& row = rows[{part, storage}];
     row.part = part;
     row.storage = storage;
     ++row.tensors;
-    row.bytes += vector ? slot.cols * sizeof(float) : program.matrices[id].total_bytes();
+    row.bytes += is_matrix ? program.matrices[id].total_bytes() : slot.cols * sizeof(float);
   }
   std::vector<ClassRow> list;
   for (auto& [key, row] : rows) list.push_back(std::move(row));
@@ -54,8 +65,7 @@ std::vector<ClassRow> classes_of(const link::Program& program) {
 std::string listing_of(const link::Program& program) {
   std::ostringstream out;
   graph::write_listing(out, *program.graph, [&](const graph::Step& step, graph::WeightId id) {
-    const bool vector = program.vectors[id] != nullptr;
-    return graph::WeightFacts{vector ? "f32" : name_of(program.matrices[id].storage), link::bytes_per_row(program, step, id)};
+    return graph::WeightFacts{storage_of(program, id), link::bytes_per_row(program, step, id)};
   });
   return out.str();
 }
@@ -87,6 +97,11 @@ void print_text(const link::Program& program, bool with_graph) {
             << " bytes\n  K/V            " << plan.kv_bytes << " bytes\n  arena          " << plan.arena_bytes
             << " bytes\n  constants      " << plan.constants_bytes << " bytes\n  anonymous      " << plan.anonymous_bytes()
             << " bytes\n";
+  if (program.assistant) {
+    const link::TokenCost draft = link::cost_of_draft(program);
+    std::cout << "\nassistant " << program.assistant->folder() << ", per draft\n  weight bytes   " << draft.weight_bytes
+              << "\n  steps          " << draft.steps << "\n";
+  }
   if (with_graph) std::cout << "\n" << listing_of(program);
 }
 
@@ -123,6 +138,12 @@ Value json_of(const link::Program& program, bool with_graph) {
                                {"constants_bytes", bytes(plan.constants_bytes)},
                                {"anonymous_bytes", bytes(plan.anonymous_bytes())}}},
   };
+  if (program.assistant) {
+    const link::TokenCost draft = link::cost_of_draft(program);
+    object.emplace_back("assistant", Value::Object{{"checkpoint", program.assistant->folder()},
+                                                   {"weight_bytes_per_draft", draft.weight_bytes},
+                                                   {"steps_per_draft", bytes(draft.steps)}});
+  }
   if (!with_graph) return object;
   Value::Array steps;
   for (int id = 0; id < graph::kSegmentCount; ++id)
@@ -145,10 +166,11 @@ void add_inspect(CLI::App& app) {
   CLI::App* command = app.add_subcommand("inspect", "Show a checkpoint's shape, storage, cost per token and memory plan");
   const auto flags = std::make_shared<InspectFlags>();
   flags->model.add_to(*command);
+  flags->draft.add_to(*command);
   command->add_flag("--graph", flags->graph, "also list every step of the graph");
   command->add_flag("--json", flags->json, "one JSON object instead of text");
   command->callback([flags] {
-    const link::Program program = flags->model.load();
+    const link::Program program = flags->model.load(flags->draft);
     if (flags->json) std::cout << text::to_json(json_of(program, flags->graph)) << "\n";
     else print_text(program, flags->graph);
   });

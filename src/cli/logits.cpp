@@ -84,11 +84,11 @@ void run_prompt(const link::Program& program, link::Executor& executor, const Lo
   decode::Session::Observer observer;
   observer.chunk = [&](std::int32_t first) { chunk_first = static_cast<std::size_t>(first); };
   if (flags.hidden)
-    observer.tap = [&](int layer, const float* data, std::size_t stride) {
+    observer.tap = [&](const link::StepResult& result) {
+      if (result.step.tap == graph::kNone) return;
       const std::size_t width = shape.hidden;
-      const std::size_t rows = std::min<std::size_t>(program.plan.chunk_rows, prompt.size() - chunk_first);
-      for (std::size_t r = 0; r < rows; ++r)
-        std::copy_n(data + r * stride, width, layers[layer].data() + (chunk_first + r) * width);
+      for (std::size_t r = 0; r < result.rows; ++r)
+        std::copy_n(result.out[0].floats(r), width, layers[result.step.tap].data() + (chunk_first + r) * width);
     };
   observer.window = [&](std::int32_t first, std::int32_t count) {
     for (std::int32_t i = 0; i < count; ++i) {

@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   lapidary::cli::add_inspect(app);
   lapidary::cli::add_logits(app);
   lapidary::cli::add_bench(app);
+  lapidary::cli::add_check_exact(app);
   lapidary::cli::add_describe(app);
   lapidary::cli::add_tokenize(app);
   try {

@@ -66,12 +66,16 @@ void ModelFlags::add_limits_to(CLI::App& command) {
   command.add_option("--memory", memory, "refuse to use more anonymous memory than this, e.g. 8G");
 }
 
-link::Program ModelFlags::load() const {
+link::Program ModelFlags::load() const { return load({.model = {}, .kind = DraftKind::none, .tokens = {}}); }
+
+link::Program ModelFlags::load(const DraftFlags& draft) const {
+  const std::string folder = checkpoint.empty() ? default_model() : checkpoint;
   link::Options resolved = options;
   if (!memory.empty()) resolved.memory_limit_bytes = parse_bytes(memory);
-  Checkpoint opened = Checkpoint::open(checkpoint.empty() ? default_model() : checkpoint);
-  const graph::Graph& graph = link::find_graph(opened);
-  return link::link(std::move(opened), graph, resolved);
+  const Pairing pairing = pair(draft, folder);
+  std::optional<Checkpoint> assistant;
+  if (pairing.assistant) assistant = Checkpoint::open(*pairing.assistant);
+  return link::link(Checkpoint::open(folder), std::move(assistant), *pairing.graph, resolved);
 }
 
 }  // namespace lapidary::cli

@@ -5,6 +5,7 @@
 
 #include <CLI/App.hpp>
 
+#include "cli/drafting.hpp"
 #include "link/link.hpp"
 
 namespace lapidary::cli {
@@ -16,7 +17,8 @@ struct ModelFlags {
 
   void add_to(CLI::App& command);         // the checkpoint as an argument
   void add_option_to(CLI::App& command);  // the checkpoint as --model, pebble when not given
-  link::Program load() const;
+  link::Program load() const;  // without an assistant
+  link::Program load(const DraftFlags& draft) const;
 
  private:
   void add_limits_to(CLI::App& command);

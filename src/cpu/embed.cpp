@@ -17,6 +17,12 @@ void embed(Rows rows, const link::Matrix& table, float scale, Out out, Part part
   }
 }
 
+void embed_pair(Rows rows, const link::Matrix& table, float scale, In hidden, Out out, Part part) {
+  embed(rows, table, scale, out, part);
+  const Range range = share(static_cast<int>(rows.size()), part);
+  for (int r = range.begin; r < range.end; ++r) std::copy_n(hidden[r], table.cols, out[r] + table.cols);
+}
+
 void rope_angles(Rows rows, std::span<const float> frequencies, Out out, Part part) {
   const std::size_t half = frequencies.size();
   const Range range = share(static_cast<int>(rows.size()), part);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cassert>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace {
 using graph::BufferId;
 using graph::Op;
 using graph::Region;
+using graph::RowSet;
 using graph::RoundState;
 using graph::SegmentId;
 using graph::Step;
@@ -22,8 +24,8 @@ using graph::Step;
 // A buffer at its place in the arena.
 struct Place {
   std::byte* data = nullptr;
-  std::size_t row_bytes = 0;
-  bool by_output = false;  // rows count from the output window
+  std::size_t row_bytes = 0, stride_bytes = 0;
+  Region region = Region::rows;
 };
 
 struct BoundStep {
@@ -32,36 +34,54 @@ struct BoundStep {
   std::array<const link::Matrix*, 3> matrices{};  // the matrices among the weights, in order
   int matrix_count = 0;
   std::array<const float*, 5> vectors{};          // by position in Step::weights
+  std::array<const std::int32_t*, 5> ids{};       // likewise
   std::span<const float> constants{};
   const link::KvCache* cache = nullptr;
 };
 
+// The rows of a step, the first of them as it counts in the row table, and what all steps of a run share.
+struct Now {
+  Rows rows{};
+  std::size_t first = 0;
+  int slot = 0;
+  RoundState& state;
+  const graph::Request* request = nullptr;
+  const graph::Selection* selection = nullptr;
+};
+
+double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
 class CpuExecutor final : public link::Executor {
  public:
   CpuExecutor(const link::Program& program, int threads)
-      : program_(program), arena_(program.plan.arena_bytes), kv_(program.plan.kv_bytes), team_(threads) {
+      : program_(program), arena_(program.plan.arena_bytes), kv_(program.plan.kv_bytes), states_(program.plan.sessions),
+        team_(threads) {
     arena_.commit();
     lay_out_caches();
-    for (int id = 0; id < graph::kSegmentCount; ++id) record(static_cast<SegmentId>(id));
+    for (int id = 0; id < graph::kSegmentCount; ++id)
+      if (static_cast<SegmentId>(id) != SegmentId::draft || program.assistant) record(static_cast<SegmentId>(id));
   }
 
-  void run(std::span<const SegmentId> segments, const RoundState& state, const link::Tap& tap) override {
-    assert(state.output_count <= program_.plan.verify_rows);
+  void run(std::span<const SegmentId> segments, const link::Run& run) override {
+    assert(run.chunk.output_count <= program_.plan.verify_rows);
+    RoundState& state = states_[run.slot];
+    bool cancelled = false;  // decided by the first thread before each segment
     team_.run([&](Part part) {
-      for (const SegmentId id : segments)
-        for (const BoundStep& bound : segments_[static_cast<std::size_t>(id)]) {
-          const auto [first, count] = row_range(*bound.step, state);
-          if (count == 0) continue;
-          execute(bound, state.rows.subspan(first, count), first, state.selection, part);
+      for (const SegmentId id : segments) {
+        if (run.cancel) {
+          if (part.index == 0) cancelled = run.cancel->load(std::memory_order_relaxed);
           team_.sync();
-          if (tap && bound.step->tap != graph::kNone) {
-            const In residual = rows<const float>(bound.out[0], first);
-            if (part.index == 0) tap(bound.step->tap, residual.data, residual.stride);
-            team_.sync();
-          }
+          if (cancelled) return;
         }
+        const double begin = part.index == 0 ? now_s() : 0.0;
+        for (const BoundStep& bound : segments_[static_cast<std::size_t>(id)]) play(bound, run, state, part);
+        if (part.index == 0) seconds_[static_cast<std::size_t>(id)] += now_s() - begin;
+      }
     });
   }
+
+  RoundState& state(int slot) override { return states_[slot]; }
+  link::SegmentSeconds seconds() const override { return seconds_; }
 
   std::span<const float> hidden(int output) const override {
     return {output_row<const float>(graph::kHidden, output), static_cast<std::size_t>(program_.graph->shape.hidden)};
@@ -81,11 +101,64 @@ class CpuExecutor final : public link::Executor {
   }
 
  private:
-  struct Range { std::size_t first, count; };
+  void play(const BoundStep& bound, const link::Run& run, RoundState& state, Part part) {
+    const Step& step = *bound.step;
+    if (step.op == Op::round_rows) {
+      if (step.rows == RowSet::draft) draft_row(state, run.slot, draft_row_, part);
+      else verify_rows(state, run.slot, round_rows_, part);
+      if (part.index == 0 && step.rows == RowSet::verify) round_count_ = state.drafted + 1;
+      team_.sync();
+      return;
+    }
+    Now now{.slot = run.slot, .state = state, .request = run.request};
+    now.rows = rows_of(step, run, now.first);
+    if (now.rows.empty()) return;
+    // Every thread has its own: small, and cheaper than a barrier.
+    std::array<graph::SelectRow, graph::kMaxVerifyRows> select_rows;
+    graph::Selection selection;
+    if (step.op == Op::sample && run.request) {
+      fill_selection(step, *run.request, state, now.rows.size(), select_rows, selection);
+      now.selection = &selection;
+    }
+    execute(bound, now, part);
+    team_.sync();
+    if (run.tap) {
+      if (part.index == 0) (*run.tap)(result_of(bound, now));
+      team_.sync();
+    }
+  }
 
-  static Range row_range(const Step& step, const RoundState& state) {
-    if (step.rows != graph::RowSet::last) return {0, state.rows.size()};
-    return {static_cast<std::size_t>(state.output_begin), static_cast<std::size_t>(state.output_count)};
+  // `first`: the number of the first of them in the row table
+  Rows rows_of(const Step& step, const link::Run& run, std::size_t& first) const {
+    if (step.rows == RowSet::draft) return {&draft_row_, 1};
+    const bool round = run.chunk.rows.empty();
+    const Rows all = round ? Rows(round_rows_).first(round_count_) : run.chunk.rows;
+    if (round || step.rows != RowSet::last) return all;
+    first = run.chunk.output_begin;
+    return all.subspan(first, run.chunk.output_count);
+  }
+
+  // Row r of a round chooses the token after r drafts; a draft comes after those that are there.
+  void fill_selection(const Step& step, const graph::Request& request, const RoundState& state, std::size_t rows,
+                      std::span<graph::SelectRow> select_rows, graph::Selection& selection) const {
+    const std::size_t words = (static_cast<std::size_t>(program_.graph->shape.vocab) + 31) / 32;
+    for (std::size_t r = 0; r < rows; ++r) {
+      const bool draft = step.rows == RowSet::draft;
+      const std::size_t drafts = draft ? static_cast<std::size_t>(state.drafted) : r;
+      select_rows[r] = {.index = state.emitted + static_cast<std::int64_t>(drafts),
+                        .drafted = std::span(state.drafts).first(drafts)};
+      if (!draft && !request.masks.empty()) select_rows[r].mask = request.masks.subspan(r * words, words);
+    }
+    selection = {request.sampling, request.counts, select_rows.first(rows)};
+  }
+
+  link::StepResult result_of(const BoundStep& bound, const Now& now) const {
+    link::StepResult result{.step = *bound.step, .rows = now.rows.size()};
+    for (std::size_t i = 0; i < bound.out.size(); ++i) {
+      const Place& place = bound.out[i];
+      if (place.data) result.out[i] = {row_data(place, now), place.row_bytes, place.stride_bytes};
+    }
+    return result;
   }
 
   void lay_out_caches() {
@@ -101,10 +174,19 @@ class CpuExecutor final : public link::Executor {
   Place place(const graph::Segment& segment, BufferId id) const {
     if (id == graph::kNone) return {};
     const graph::Buffer& buffer = segment.buffers[id];
-    const bool outputs = buffer.region == Region::outputs;
-    const std::size_t capacity = outputs ? program_.plan.verify_rows : row_capacity();
-    const std::size_t region = outputs ? 0 : program_.plan.output_region_bytes;
-    return {arena_.data() + region + buffer.offset * capacity, static_cast<std::size_t>(buffer.row_bytes), outputs};
+    Place place{.row_bytes = static_cast<std::size_t>(buffer.row_bytes),
+                .stride_bytes = static_cast<std::size_t>(row_stride(buffer)), .region = buffer.region};
+    std::byte* rows = arena_.data() + program_.plan.output_region_bytes;
+    switch (buffer.region) {
+      case Region::outputs: place.data = arena_.data() + buffer.offset * program_.plan.verify_rows; break;
+      case Region::rows: place.data = rows + buffer.offset * row_capacity(); break;
+      case Region::draft: place.data = rows + buffer.offset; break;
+      case Region::session:
+        place.data = kv_.data() + program_.plan.carry_offset * sizeof(float) + buffer.offset;
+        place.stride_bytes = 0;
+        break;
+    }
+    return place;
   }
 
   std::size_t row_capacity() const { return std::max(program_.plan.chunk_rows, program_.plan.verify_rows); }
@@ -121,40 +203,49 @@ class CpuExecutor final : public link::Executor {
         const graph::WeightId weight = step.weights[i];
         if (weight == graph::kNone) continue;
         bound.vectors[i] = program_.vectors[weight];
-        if (!bound.vectors[i]) bound.matrices[bound.matrix_count++] = &program_.matrices[weight];
+        bound.ids[i] = program_.ids[weight];
+        if (program_.matrices[weight].values) bound.matrices[bound.matrix_count++] = &program_.matrices[weight];
       }
       if (step.constants != graph::kNone) bound.constants = program_.graph->constants[step.constants];
       if (step.op == Op::attention || step.dims.owns_kv) bound.cache = &caches_[step.dims.kv_layer];
     }
   }
 
+  std::byte* row_data(const Place& place, const Now& now) const {
+    if (place.region == Region::rows) return place.data + now.first * place.stride_bytes;
+    if (place.region == Region::session) return place.data + now.slot * program_.plan.session_floats * sizeof(float);
+    return place.data;
+  }
+
   template <class T>
-  static RowsOf<T> rows(const Place& place, std::size_t first) {
-    auto* data = reinterpret_cast<T*>(place.data + (place.by_output ? 0 : first * place.row_bytes));
-    return {data, place.row_bytes / sizeof(T)};
+  RowsOf<T> rows(const Place& place, const Now& now) const {
+    if (!place.data) return {};
+    return {reinterpret_cast<T*>(row_data(place, now)), place.stride_bytes / sizeof(T)};
   }
 
   template <class T>
   const T* output_row(BufferId id, int output) const {
     const Place at = place(program_.graph->segment(SegmentId::head), id);
-    return rows<const T>(at, 0)[static_cast<std::size_t>(output)];
+    return reinterpret_cast<const T*>(at.data + at.stride_bytes * static_cast<std::size_t>(output));
   }
 
-  static void execute(const BoundStep& bound, Rows rows_now, std::size_t first, const graph::Selection* selection,
-                      Part part) {
+  void execute(const BoundStep& bound, const Now& now, Part part) const {
     const Step& step = *bound.step;
     const graph::Dims& d = step.dims;
+    const Rows rows_now = now.rows;
     const int n = static_cast<int>(rows_now.size());
-    const auto in = [&](int i) { return rows<const float>(bound.in[i], first); };
-    const auto out = [&](int i) { return rows<float>(bound.out[i], first); };
-    const auto in_ids = [&](int i) { return rows<const std::int32_t>(bound.in[i], first); };
-    const auto out_ids = [&](int i) { return rows<std::int32_t>(bound.out[i], first); };
+    const auto in = [&](int i) { return rows<const float>(bound.in[i], now); };
+    const auto out = [&](int i) { return rows<float>(bound.out[i], now); };
+    const auto in_ids = [&](int i) { return rows<const std::int32_t>(bound.in[i], now); };
+    const auto out_ids = [&](int i) { return rows<std::int32_t>(bound.out[i], now); };
     const auto matrix = [&](int i) -> const link::Matrix& { return *bound.matrices[i]; };
     const auto& w = bound.vectors;
     const HeadShape heads{d.heads, d.kv_heads, d.head_dim};
 
     switch (step.op) {
+      case Op::round_rows: return;  // made before anything goes by them
       case Op::embed: return embed(rows_now, matrix(0), d.scale, out(0), part);
+      case Op::embed_pair: return embed_pair(rows_now, matrix(0), d.scale, in(0), out(0), part);
       case Op::rope_angles: return rope_angles(rows_now, bound.constants, out(0), part);
       case Op::rms_norm: return rms_norm(n, in(0), w[0], d.n[0], d.epsilon, out(0), part);
       case Op::linear:
@@ -187,7 +278,15 @@ class CpuExecutor final : public link::Executor {
       case Op::moe_combine:
         return moe_combine(n, out(0), in(1), in(2), in(3), d.experts_used, {w[0], w[1], w[2], w[3], w[4]}, d.n[0], d.epsilon,
                            out(1), part);
-      case Op::sample: return sample(n, in(0), d.n[0], selection, out_ids(0), out(1), out_ids(2), part);
+      case Op::top: return top(n, in(0), d.experts, d.experts_used, out_ids(0), part);
+      case Op::cluster_logits:
+        return cluster_logits(n, in(0), in_ids(1), d.experts_used, d.n[0], matrix(0), bound.ids[1], out(0), out_ids(1), part);
+      case Op::sample:
+        return sample(n, in(0), in_ids(1), d.n[0], now.selection, out_ids(0), out(1), out_ids(2), part);
+      case Op::keep_draft: return keep_draft(in_ids(0)[0][0], now.state, part);
+      case Op::accept:
+        return accept(rows_now, in_ids(0), in(1), d.n[0], now.state,
+                      now.request ? now.request->counts : std::span<std::int32_t>{}, out(0)[0], part);
     }
   }
 
@@ -196,6 +295,11 @@ class CpuExecutor final : public link::Executor {
   Memory kv_;
   std::vector<link::KvCache> caches_;                                   // by layer
   std::array<std::vector<BoundStep>, graph::kSegmentCount> segments_{};
+  std::vector<RoundState> states_;                                      // by session slot
+  std::array<graph::Row, graph::kMaxVerifyRows> round_rows_{};
+  std::size_t round_count_ = 0;
+  graph::Row draft_row_{};
+  link::SegmentSeconds seconds_{};
   Team team_;
 };
 

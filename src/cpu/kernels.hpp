@@ -36,7 +36,14 @@ using OutIds = RowsOf<std::int32_t>;
 
 using Rows = std::span<const graph::Row>;
 
+// The rows of a round, or of its next draft, from its state. rows: [drafted + 1], or one.
+void verify_rows(const graph::RoundState& state, int slot, std::span<graph::Row> rows, Part part);
+void draft_row(const graph::RoundState& state, int slot, graph::Row& row, Part part);
+
 void embed(Rows rows, const link::Matrix& table, float scale, Out out, Part part);
+
+// out: [rows, 2 * table.cols]
+void embed_pair(Rows rows, const link::Matrix& table, float scale, In hidden, Out out, Part part);
 
 // out: [rows, 2 * frequencies.size()]
 void rope_angles(Rows rows, std::span<const float> frequencies, Out out, Part part);
@@ -97,8 +104,21 @@ struct MoeNorms {
 void moe_combine(int rows, Out h, In dense, In experts, In weights, int used, const MoeNorms& norms, int n, float epsilon,
                  Out next, Part part);
 
-// Row r is chosen as row r of `selection` says; null = the largest logit. weights, candidates: [rows, n], overwritten.
-void sample(int rows, In logits, int n, const graph::Selection* selection, OutIds out, Out weights, OutIds candidates,
+void top(int rows, In scores, int count, int used, OutIds ids, Part part);
+
+// order: [clusters * cluster_tokens]; logits, tokens: [rows, used * cluster_tokens]
+void cluster_logits(int rows, In x, InIds clusters, int used, int cluster_tokens, const link::Matrix& table,
+                    const std::int32_t* order, Out logits, OutIds tokens, Part part);
+
+// Row r is chosen as row r of `selection` says; null = the largest logit. tokens: [rows, n], the tokens that the logits belong
+// to; null = 0..n-1. weights, candidates: [rows, n], overwritten.
+void sample(int rows, In logits, InIds tokens, int n, const graph::Selection* selection, OutIds out, Out weights,
+            OutIds candidates, Part part);
+
+void keep_draft(std::int32_t token, graph::RoundState& state, Part part);
+
+// counts: [vocab], or empty
+void accept(Rows rows, InIds chosen, In hidden, int n, graph::RoundState& state, std::span<std::int32_t> counts, float* carry,
             Part part);
 
 }  // namespace lapidary::cpu

@@ -5,8 +5,12 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace lapidary::cpu {
+
+// What is not a number sorts below every number.
+inline float or_lowest(float value) { return value == value ? value : -std::numeric_limits<float>::infinity(); }
 
 // a * b + c, rounded once where the target has the instruction
 inline float fused(float a, float b, float c) {

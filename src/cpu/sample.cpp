@@ -149,13 +149,35 @@ void adjust(const float* logits, int n, const graph::Selection& selection, const
   if (!row.mask.empty()) apply_mask(row.mask, y, n);
 }
 
-// What is chosen where the logits say nothing. allowed: [n], overwritten
-std::int32_t first_allowed(const Sampling& sampling, const SelectRow& row, float* allowed, int n) {
-  std::fill(allowed, allowed + n, 0.0f);
-  suppress(sampling.suppressed, allowed, n);
-  if (!row.mask.empty()) apply_mask(row.mask, allowed, n);
-  const float* found = std::find(allowed, allowed + n, 0.0f);
-  return found == allowed + n ? 0 : static_cast<std::int32_t>(found - allowed);
+bool is_allowed(const Sampling& sampling, const SelectRow& row, std::int32_t token) {
+  const bool masked = !row.mask.empty() && !(row.mask[static_cast<std::size_t>(token) / 32] >> (token % 32) & 1);
+  return !masked && std::ranges::find(sampling.suppressed, token) == sampling.suppressed.end();
+}
+
+// The same where the logits belong to some tokens only. tokens: [n]
+void adjust_listed(const float* logits, const std::int32_t* tokens, int n, const graph::Selection& selection,
+                   const SelectRow& row, float* y) {
+  const Sampling& sampling = selection.sampling;
+  const Penalties penalised{sampling.repetition, sampling.presence, sampling.frequency};
+  for (int i = 0; i < n; ++i) {
+    const std::int32_t token = tokens[i];
+    y[i] = logits[i];
+    for (const auto& [biased, bias] : sampling.bias)
+      if (biased == token) y[i] += bias;
+    if (sampling.penalises()) {
+      const auto drafted = static_cast<std::int32_t>(std::ranges::count(row.drafted, token));
+      const std::int32_t count = selection.counts[token] + drafted;
+      if (count > 0) y[i] = penalised(y[i], count);
+    }
+    if (!is_allowed(sampling, row, token)) y[i] = -kInfinity;
+  }
+}
+
+// What is chosen where the logits say nothing.
+std::int32_t first_allowed(const Sampling& sampling, const SelectRow& row, const std::int32_t* tokens, int n) {
+  for (int i = 0; i < n; ++i)
+    if (is_allowed(sampling, row, tokens ? tokens[i] : i)) return i;
+  return 0;
 }
 
 // Turns an adjusted logit into a weight; the largest has weight 1.
@@ -259,17 +281,19 @@ struct Choice {
   }
 };
 
-// choice: what is returned when no weight is above 0
-Choice choose(const NoiseKey& key, const float* weights, std::span<std::int32_t> candidates, Choice choice) {
+// choice: what is returned when no weight is above 0. tokens: those of the candidates; null = themselves
+Choice choose(const NoiseKey& key, const float* weights, std::span<std::int32_t> candidates, const std::int32_t* tokens,
+              Choice choice) {
+  const auto token_of = [tokens](std::int32_t candidate) { return tokens ? tokens[candidate] : candidate; };
   std::sort(candidates.begin(), candidates.end());  // of equal costs the lower id
   for (std::size_t begin = 0; begin < candidates.size(); begin += kNoiseLanes) {
     const std::size_t count = std::min<std::size_t>(kNoiseLanes, candidates.size() - begin);
     std::uint32_t blocks[kNoiseLanes] = {}, words[kBlockWords][kNoiseLanes];
-    for (std::size_t i = 0; i < count; ++i) blocks[i] = static_cast<std::uint32_t>(candidates[begin + i]) / kBlockWords;
+    for (std::size_t i = 0; i < count; ++i) blocks[i] = static_cast<std::uint32_t>(token_of(candidates[begin + i])) / kBlockWords;
     noise_words(key, blocks, words);
     for (std::size_t i = 0; i < count; ++i) {
-      const std::int32_t token = candidates[begin + i];
-      choice.offer(token, exponential(words[token % kBlockWords][i]) / weights[token]);
+      const std::int32_t candidate = candidates[begin + i];
+      choice.offer(candidate, exponential(words[token_of(candidate) % kBlockWords][i]) / weights[candidate]);
     }
   }
   return choice;
@@ -307,17 +331,18 @@ Choice choose_among_all(const NoiseKey& key, const Weigher& weigh, const float* 
   return choice;
 }
 
-// weights, candidates: [n]
-std::int32_t sample_row(const float* logits, int n, const graph::Selection& selection, const SelectRow& row, float* weights,
-                        std::int32_t* candidates) {
+// The place of the chosen token. tokens: [n] or null; weights, candidates: [n]
+std::int32_t sample_row(const float* logits, const std::int32_t* tokens, int n, const graph::Selection& selection,
+                        const SelectRow& row, float* weights, std::int32_t* candidates) {
   const Sampling& sampling = selection.sampling;
   const float* y = logits;
   if (adjusts(sampling, row)) {
-    adjust(logits, n, selection, row, weights);
+    if (tokens) adjust_listed(logits, tokens, n, selection, row, weights);
+    else adjust(logits, n, selection, row, weights);
     y = weights;
   }
   const Maxima maxima(y, n);
-  if (maxima.most() == -kInfinity) return first_allowed(sampling, row, weights, n);
+  if (maxima.most() == -kInfinity) return first_allowed(sampling, row, tokens, n);
   const Choice likeliest{maxima.first()};
   if (!(sampling.temperature > 0.0f)) return likeliest.token;
 
@@ -325,21 +350,24 @@ std::int32_t sample_row(const float* logits, int n, const graph::Selection& sele
   const Weigher weigh{maxima.most(), std::min(1.0f / sampling.temperature, std::numeric_limits<float>::max())};
   const bool truncates =
       (sampling.top_k > 0 && sampling.top_k < n) || sampling.top_p < 1.0f || sampling.min_p > 0.0f;
-  if (!truncates) return choose_among_all(key, weigh, y, n, likeliest).token;
+  if (!truncates && !tokens) return choose_among_all(key, weigh, y, n, likeliest).token;
   const int count = truncate(sampling, maxima, weigh, y, n, weights, candidates);
-  return choose(key, weights, {candidates, static_cast<std::size_t>(count)}, likeliest).token;
+  return choose(key, weights, {candidates, static_cast<std::size_t>(count)}, tokens, likeliest).token;
 }
 
 }  // namespace
 
-void sample(int rows, In logits, int n, const graph::Selection* selection, OutIds out, Out weights, OutIds candidates,
-            Part part) {
+void sample(int rows, In logits, InIds tokens, int n, const graph::Selection* selection, OutIds out, Out weights,
+            OutIds candidates, Part part) {
   static const graph::Selection kLargest{};
   assert(!selection || selection->rows.size() >= static_cast<std::size_t>(rows));
   const Range range = share(rows, part);
-  for (int r = range.begin; r < range.end; ++r)
-    out[r][0] = sample_row(logits[r], n, selection ? *selection : kLargest, selection ? selection->rows[r] : SelectRow{},
-                           weights[r], candidates[r]);
+  for (int r = range.begin; r < range.end; ++r) {
+    const std::int32_t* listed = tokens.data ? tokens[r] : nullptr;
+    const std::int32_t place = sample_row(logits[r], listed, n, selection ? *selection : kLargest,
+                                          selection ? selection->rows[r] : SelectRow{}, weights[r], candidates[r]);
+    out[r][0] = listed ? listed[place] : place;
+  }
 }
 
 }  // namespace lapidary::cpu

@@ -20,29 +20,28 @@ void Constraint::fill_mask(text::TokenMask mask, std::span<const std::int32_t> s
   }
 }
 
-void Constraint::accept(std::int32_t token) {
+bool Constraint::accept(std::int32_t token) {
   switch (phase_) {
     case Phase::start:
+      if (token != markers_.open && !state_.accept(token)) return false;
       phase_ = token == markers_.open ? Phase::thought : Phase::answer;
-      if (phase_ == Phase::answer) state_.accept(token);
-      return;
+      return true;
     case Phase::thought:
       if (token == markers_.close) phase_ = Phase::answer;
-      return;
-    case Phase::answer: state_.accept(token); return;
+      return true;
+    case Phase::answer: return state_.accept(token);
     case Phase::text:
-      if (token != markers_.open) return;
+      if (token != markers_.open) return true;
       phase_ = Phase::call;
       state_ = begin_;
-      return;
+      return true;
     case Phase::call:
-      if (token == markers_.close) {
-        phase_ = Phase::text;
-      } else {
-        state_.accept(token);
-      }
-      return;
+      if (token != markers_.close) return state_.accept(token);
+      if (!state_.complete()) return false;
+      phase_ = Phase::text;
+      return true;
   }
+  return false;
 }
 
 }  // namespace lapidary::decode

@@ -27,7 +27,8 @@ class Constraint {
   }
 
   void fill_mask(text::TokenMask mask, std::span<const std::int32_t> stop_ids) const;
-  void accept(std::int32_t token);
+  // Takes a token; false and no change where it is not allowed.
+  bool accept(std::int32_t token);
 
  private:
   enum class Phase : std::uint8_t { start, thought, answer, text, call };

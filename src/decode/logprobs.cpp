@@ -14,8 +14,7 @@ namespace {
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 constexpr std::size_t kBlock = 64;
 
-// Not a number counts as minus infinity.
-float or_lowest(float logit) { return logit == logit ? logit : kMinusInfinity; }
+using cpu::or_lowest;
 
 // The natural logarithm of the sum of exp(logit - most).
 double log_sum(std::span<const float> logits, float most) {

@@ -15,8 +15,16 @@ using graph::SegmentId;
 constexpr SegmentId kPrompt[] = {SegmentId::prefill};
 constexpr SegmentId kPromptEnd[] = {SegmentId::prefill, SegmentId::head, SegmentId::select};
 constexpr SegmentId kPromptAll[] = {SegmentId::prefill_all};
+constexpr SegmentId kHead[] = {SegmentId::head};
 constexpr SegmentId kOutputs[] = {SegmentId::head, SegmentId::select};
-constexpr SegmentId kRound[] = {SegmentId::forward, SegmentId::head, SegmentId::select};
+
+// The longest round; one with fewer drafts begins later.
+constexpr SegmentId kRound[] = {SegmentId::draft, SegmentId::draft, SegmentId::draft,   SegmentId::draft, SegmentId::draft,
+                                SegmentId::draft, SegmentId::draft, SegmentId::forward, SegmentId::head,  SegmentId::select};
+constexpr std::span kDraftSteps = std::span(kRound).first<kMaxDrafts>();
+constexpr std::span kVerify = std::span(kRound).subspan<kMaxDrafts>();
+constexpr std::span kForward = kVerify.first<2>();
+constexpr std::span kSelect = kVerify.last<1>();
 
 }  // namespace
 
@@ -26,10 +34,14 @@ Session::Session(const link::Program& program, link::Executor& executor, int slo
   tokens_.reserve(capacity());
 }
 
-void Session::check(std::span<const std::int32_t> tokens) const {
+void Session::check_ids(std::span<const std::int32_t> tokens) const {
   for (const std::int32_t token : tokens)
     if (token < 0 || token >= vocab())
       fail(ErrorKind::usage, "token ids", "expected 0 to " + std::to_string(vocab() - 1) + ", got " + std::to_string(token));
+}
+
+void Session::check(std::span<const std::int32_t> tokens) const {
+  check_ids(tokens);
   if (tokens.size() > static_cast<std::size_t>(capacity() - length()))
     fail(ErrorKind::usage, "context",
          "expected at most " + std::to_string(capacity()) + " tokens, got " +
@@ -37,7 +49,7 @@ void Session::check(std::span<const std::int32_t> tokens) const {
   if (tokens.empty()) fail(ErrorKind::usage, "token ids", "expected at least one, got none");
 }
 
-RoundState Session::append(std::span<const std::int32_t> tokens) {
+graph::Chunk Session::append(std::span<const std::int32_t> tokens) {
   assert(tokens.size() <= rows_.size());
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const std::int32_t position = length() + static_cast<std::int32_t>(i);
@@ -45,63 +57,111 @@ RoundState Session::append(std::span<const std::int32_t> tokens) {
   }
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   written_ = std::max(written_, length());
-  return {std::span(rows_).first(tokens.size()), 0, 0};
+  return {std::span(rows_).first(tokens.size())};
 }
 
-void Session::prefill(std::span<const std::int32_t> tokens, const graph::Selection* selection) {
+void Session::run(std::span<const SegmentId> segments, const graph::Chunk& chunk, const graph::Request* request,
+                  const link::Tap* tap) {
+  executor_.run(segments, {.slot = slot_, .chunk = chunk, .request = request, .tap = tap});
+}
+
+void Session::prefill(std::span<const std::int32_t> tokens, const graph::Request* request) {
   check(tokens);
-  const std::size_t chunk = program_.plan.chunk_rows;
+  executor_.state(slot_) = {};
+  const std::size_t rows = program_.plan.chunk_rows;
   while (!tokens.empty()) {
-    const std::size_t count = std::min(chunk, tokens.size());
-    RoundState state = append(tokens.first(count));
+    const std::size_t count = std::min(rows, tokens.size());
+    graph::Chunk chunk = append(tokens.first(count));
     tokens = tokens.subspan(count);
     if (tokens.empty()) {
-      state.output_begin = static_cast<std::int32_t>(count) - 1;
-      state.output_count = 1;
-      state.selection = selection;
-      executor_.run(kPromptEnd, state);
+      chunk.output_begin = static_cast<std::int32_t>(count) - 1;
+      chunk.output_count = 1;
+      run(kPromptEnd, chunk, request);
     } else {
-      executor_.run(kPrompt, state);
+      run(kPrompt, chunk, request);
     }
   }
 }
 
 void Session::prefill_all(std::span<const std::int32_t> tokens, const Observer& observer) {
   check(tokens);
-  const std::size_t chunk = program_.plan.chunk_rows;
+  executor_.state(slot_) = {};
+  const std::size_t rows = program_.plan.chunk_rows;
+  graph::Chunk chunk;
   std::int32_t first = 0;
   while (!tokens.empty()) {
-    const auto count = static_cast<std::int32_t>(std::min(chunk, tokens.size()));
-    RoundState state = append(tokens.first(count));
+    const auto count = static_cast<std::int32_t>(std::min(rows, tokens.size()));
+    chunk = append(tokens.first(count));
     tokens = tokens.subspan(count);
     if (observer.chunk) observer.chunk(first);
-    executor_.run(kPromptAll, state, observer.tap);
+    run(kPromptAll, chunk, nullptr, observer.tap ? &observer.tap : nullptr);
     for (std::int32_t begin = 0; begin < count; begin += program_.plan.verify_rows) {
-      state.output_begin = begin;
-      state.output_count = std::min(program_.plan.verify_rows, count - begin);
-      executor_.run(kOutputs, state);
-      if (observer.window) observer.window(first + begin, state.output_count);
+      chunk.output_begin = begin;
+      chunk.output_count = std::min(program_.plan.verify_rows, count - begin);
+      run(kHead, chunk, nullptr);
+      if (observer.window) observer.window(first + begin, chunk.output_count);
     }
     first += count;
   }
   // Leave the last token in output 0, as prefill does.
-  RoundState last{std::span(rows_).first((first - 1) % chunk + 1), (first - 1) % static_cast<std::int32_t>(chunk), 1};
-  executor_.run(kOutputs, last);
+  chunk.output_begin = static_cast<std::int32_t>(chunk.rows.size()) - 1;
+  chunk.output_count = 1;
+  run(kOutputs, chunk, nullptr);
 }
 
-void Session::forward(std::span<const std::int32_t> tokens, const graph::Selection* selection) {
+bool Session::round(const Drafts& drafts, const graph::Request* request, const RoundHooks& hooks) {
+  assert(drafts.count <= program_.plan.verify_rows - 1 && length() + drafts.count < capacity());
+  assert(drafts.tokens || drafts.count == 0 || has_assistant());
+  RoundState& state = executor_.state(slot_);
+  assert(state.length == length() && state.drafted == 0);
+  const link::Run run{.slot = slot_, .chunk = {}, .request = request, .tap = hooks.tap, .cancel = hooks.cancel};
+  const auto cancelled = [&] { return hooks.cancel && hooks.cancel->load(std::memory_order_relaxed); };
+  const std::int32_t begin = state.length, bonus = state.bonus;
+
+  std::size_t steps = static_cast<std::size_t>(drafts.count);  // for the assistant
+  if (drafts.tokens) {
+    check_ids({drafts.tokens, steps});
+    std::copy_n(drafts.tokens, steps, state.drafts.begin());
+    state.drafted = drafts.count;
+    steps = 0;
+  }
+  drafted_ = drafts.count;
+  if (hooks.prune) {
+    if (steps) executor_.run(kDraftSteps.last(steps), run);
+    if (!cancelled()) {
+      drafted_ = executor_.state(slot_).drafted = hooks.prune(executor_.state(slot_).draft_tokens());
+      executor_.run(kForward, run);
+      hooks.fill();
+      executor_.run(kSelect, run);
+    }
+  } else {
+    executor_.run(std::span(kRound).subspan(kMaxDrafts - steps), run);
+  }
+  if (executor_.state(slot_).length == begin) {  // select never ran
+    state.drafted = 0;
+    return false;
+  }
+  tokens_.push_back(bonus);
+  for (int i = 0; i < state.accepted; ++i) tokens_.push_back(next(i));
+  written_ = std::max(written_, begin + 1 + drafted_);
+  return true;
+}
+
+void Session::forward(std::span<const std::int32_t> tokens, const link::Tap* tap) {
   check(tokens);
   assert(tokens.size() <= static_cast<std::size_t>(program_.plan.verify_rows));
-  RoundState state = append(tokens);
-  state.output_count = static_cast<std::int32_t>(tokens.size());
-  state.selection = selection;
-  executor_.run(kRound, state);
+  RoundState& state = executor_.state(slot_);
+  state = {.length = length(), .bonus = tokens.front(), .drafted = static_cast<std::int32_t>(tokens.size()) - 1};
+  std::copy(tokens.begin() + 1, tokens.end(), state.drafts.begin());
+  append(tokens);
+  run(kVerify, {}, nullptr, tap);
 }
 
 void Session::rollback(std::int32_t length) {
   assert(length >= 0 && length <= this->length() && can_rollback(length));
   tokens_.resize(length);
   if (length == 0) written_ = 0;
+  drafted_ = 0;
 }
 
 bool Session::can_rollback(std::int32_t length) const {

@@ -1,11 +1,13 @@
 // One conversation: its K/V slot in a backend and how much of it is valid. Rollback is a change of length.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
 
+#include "decode/draft.hpp"
 #include "link/executor.hpp"
 #include "link/link.hpp"
 
@@ -19,14 +21,16 @@ class Session {
   std::int32_t length() const { return static_cast<std::int32_t>(tokens_.size()); }  // positions with valid K/V
   std::int32_t capacity() const { return program_.plan.context_tokens; }
   std::int32_t vocab() const { return program_.graph->shape.vocab; }
+  int widest_round() const { return program_.plan.verify_rows; }    // rows
+  bool has_assistant() const { return program_.assistant.has_value(); }
   std::span<const std::int32_t> tokens() const { return tokens_; }  // [length]
 
-  // Appends a prompt in chunks. Afterwards output 0 belongs to its last token. `selection` says how the token after it is
-  // chosen: one row; null = the largest logit.
-  void prefill(std::span<const std::int32_t> tokens, const graph::Selection* selection = nullptr);
+  // Appends a prompt in chunks. Afterwards output 0 belongs to its last token, and the token after it is chosen as the first
+  // of `request` (null = the largest logit).
+  void prefill(std::span<const std::int32_t> tokens, const graph::Request* request = nullptr);
 
   // The same with the logits of every token: after each window of at most verify_rows rows, `window(first, count)` may read
-  // outputs 0..count-1, which belong to tokens first.. of the prompt. `tap` sees every layer of every chunk; its rows begin
+  // outputs 0..count-1, which belong to tokens first.. of the prompt. `tap` sees every step of every chunk; its rows begin
   // at the token that `chunk(first)` named before.
   struct Observer {
     std::function<void(std::int32_t first)> chunk;
@@ -35,8 +39,26 @@ class Session {
   };
   void prefill_all(std::span<const std::int32_t> tokens, const Observer& observer);
 
-  // One round: appends 1 to verify_rows tokens; output i belongs to token i, and so does row i of `selection`.
-  void forward(std::span<const std::int32_t> tokens, const graph::Selection* selection = nullptr);
+  // A round goes on from the token that was chosen last, the bonus token: up to k drafts after it are verified with it in one
+  // pass. `drafts` are given, or made by the assistant.
+  //
+  // `prune`, when there is one, sees the drafts before they are verified and returns how many of them are worth it; `fill`
+  // provides the masks of the rows after that, into what `request` points to. Returns false when cancelled: nothing has changed.
+  struct RoundHooks {
+    std::function<int(std::span<const std::int32_t> drafts)> prune;
+    std::function<void()> fill;
+    const std::atomic<bool>* cancel = nullptr;
+    const link::Tap* tap = nullptr;
+  };
+  bool round(const Drafts& drafts, const graph::Request* request, const RoundHooks& hooks);
+
+  // Of the last round: drafts verified and accepted. Outputs 0..accepted hold the chosen tokens.
+  int drafted() const { return drafted_; }
+  int accepted() const { return executor_.state(slot_).accepted; }
+
+  // Appends 1 to verify_rows given tokens, whatever would be chosen; output i belongs to token i. Only another forward, a
+  // prefill or a rollback may follow.
+  void forward(std::span<const std::int32_t> tokens, const link::Tap* tap = nullptr);
 
   // Forgets all positions from `length` on; only where can_rollback(length).
   void rollback(std::int32_t length);
@@ -51,18 +73,23 @@ class Session {
   std::int32_t next(int output = 0) const { return executor_.next(output); }
   std::span<const float> logits(int output = 0) const { return executor_.logits(output); }
   std::span<const float> hidden(int output = 0) const { return executor_.hidden(output); }
+  link::SegmentSeconds seconds() const { return executor_.seconds(); }
 
  private:
   // Fills the row table with tokens at the positions that follow; the output window is empty.
-  graph::RoundState append(std::span<const std::int32_t> tokens);
+  graph::Chunk append(std::span<const std::int32_t> tokens);
+  void run(std::span<const graph::SegmentId> segments, const graph::Chunk& chunk, const graph::Request* request,
+           const link::Tap* tap = nullptr);
   void check(std::span<const std::int32_t> tokens) const;
+  void check_ids(std::span<const std::int32_t> tokens) const;
 
   const link::Program& program_;
   link::Executor& executor_;
   const std::int32_t slot_;
   std::int32_t written_ = 0;           // the furthest position ever written is before this
+  int drafted_ = 0;
   std::vector<std::int32_t> tokens_;   // [length], as many reserved as the context holds
-  std::vector<graph::Row> rows_;  // as many as the largest chunk
+  std::vector<graph::Row> rows_;       // as many as the largest chunk
 };
 
 // The next `count` greedy tokens after a prefill or forward whose output 0 is the last token.

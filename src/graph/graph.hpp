@@ -27,14 +27,18 @@ enum class RowSet : std::uint8_t {
   chunk,   // all rows of a prompt chunk
   last,    // the output window of a prompt chunk: the rows whose logits are wanted
   verify,  // all rows of a round
+  draft,   // the one row of a draft step
 };
 
-// A buffer holds `row_bytes` for each row. Row r lies at arena + region + offset * capacity + r * row_bytes, where the
-// capacity (rows) of the two regions is decided at load.
+// A buffer holds `row_bytes` for each row, from one row_stride() to the next. Row r lies at region + offset * capacity +
+// r * stride, where the capacity (rows) of a region is decided at load.
 enum class Region : std::uint8_t {
   rows,     // r = number of the row in the row table
   outputs,  // r = number of the row in the output window
+  draft,    // one row; shares its memory with `rows`
+  session,  // one row for each session slot, beside its K/V
 };
+inline constexpr int kRegionCount = 4;
 
 struct Buffer {
   std::string_view name;
@@ -43,17 +47,25 @@ struct Buffer {
   std::int64_t offset = 0;  // bytes per row of capacity
 };
 
+constexpr std::int64_t row_stride(std::int64_t row_bytes) { return (row_bytes + 63) / 64 * 64; }  // rows begin on cache lines
+constexpr std::int64_t row_stride(const Buffer& buffer) { return row_stride(buffer.row_bytes); }
+
 enum class WeightClass : std::uint8_t {
   embedding,         // [rows, cols]: looked up by row, for some also the output matrix
   matrix,            // [rows, cols]
   experts,           // [experts, rows, cols]
   vector,            // [cols]: norms and scales
+  ids,               // [cols] int32: an order of tokens
 };
+
+// Whose checkpoint holds a weight.
+enum class Owner : std::uint8_t { target, assistant };
 
 // A weight by its canonical name: that of the Hugging Face text model without its prefix, experts split into gate_proj,
 // up_proj and down_proj.
 struct WeightSlot {
   std::string_view name;  // "layers.3.self_attn.q_proj"; vectors carry their full name
+  Owner owner = Owner::target;
   WeightClass kind = WeightClass::matrix;
   std::int32_t experts = 0;
   std::int32_t rows = 0;
@@ -91,17 +103,19 @@ struct Step {
 
 // prefill: a prompt chunk; layers that own K/V for all rows, the rest for the output window only.
 // prefill_all: a prompt chunk with every layer for every row (`lapidary logits`).
-// forward: the rows of a round. head: residual stream of the output window -> hidden, logits. select: logits -> tokens.
-// Composed as prefill + head + select, prefill_all + head per window, forward + head + select.
-enum class SegmentId : std::uint8_t { prefill, prefill_all, forward, head, select };
-inline constexpr int kSegmentCount = 5;
+// draft: one more draft by the assistant; empty in a graph without one. forward: the rows of a round, the bonus token and k
+// drafts. head: residual stream of the output window -> hidden, logits. select: logits -> tokens, how many drafts they accept.
+// Composed as prefill + head + select, prefill_all + head per window, k times draft + forward + head + select.
+enum class SegmentId : std::uint8_t { prefill, prefill_all, draft, forward, head, select };
+inline constexpr int kSegmentCount = 6;
 std::string_view name_of(SegmentId id);
 
 struct Segment {
   std::span<const Buffer> buffers{};
   std::span<const Step> steps{};
-  std::int64_t row_bytes = 0;     // of the rows region, per row of capacity
-  std::int64_t output_bytes = 0;  // of the outputs region, per row of capacity
+  std::array<std::int64_t, kRegionCount> region_bytes{};  // per row of capacity
+
+  constexpr std::int64_t bytes(Region region) const { return region_bytes[static_cast<std::size_t>(region)]; }
 };
 
 struct Graph {
@@ -122,6 +136,8 @@ inline constexpr BufferId kResidual = 0;  // rows:    [hidden] float32, the resi
 inline constexpr BufferId kHidden = 1;    // outputs: [hidden] float32, after the final norm
 inline constexpr BufferId kLogits = 2;    // outputs: [vocab] float32
 inline constexpr BufferId kNext = 3;      // outputs: [1] int32, the chosen token
+inline constexpr BufferId kCarry = 4;     // session: [hidden] float32, what the next draft continues from
+inline constexpr BufferId kLastPinned = kCarry;
 
 // The graphs compiled into this program; defined by the generated registry.
 std::span<const Graph* const> compiled_graphs();

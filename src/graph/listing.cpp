@@ -13,6 +13,7 @@ std::string_view name_of(RowSet rows) {
     case RowSet::chunk: return "chunk";
     case RowSet::last: return "last";
     case RowSet::verify: return "verify";
+    case RowSet::draft: return "draft";
   }
   return "";
 }
@@ -23,11 +24,12 @@ std::int64_t output_width(const Step& step) { return step.dims.n[0] + step.dims.
 std::int64_t grid_of(const Step& step) {
   switch (step.op) {
     case Op::linear: case Op::linear_gelu_mul: case Op::linear_gelu_gate: case Op::linear_softcap: return output_width(step);
-    case Op::expert_gelu_mul: case Op::expert_linear: return step.dims.experts_used * output_width(step);
+    case Op::expert_gelu_mul: case Op::expert_linear: case Op::cluster_logits: return step.dims.experts_used * output_width(step);
     case Op::qkv_norm_rope: return step.dims.heads + (step.dims.owns_kv ? 2 * step.dims.kv_heads : 0);
     case Op::attention: return step.dims.heads;
-    case Op::embed: case Op::rope_angles: case Op::rms_norm: case Op::residual_norm: case Op::ple_inputs: case Op::route:
-    case Op::moe_combine: case Op::sample: return 1;
+    case Op::round_rows: case Op::embed: case Op::embed_pair: case Op::rope_angles: case Op::rms_norm: case Op::residual_norm:
+    case Op::ple_inputs: case Op::route: case Op::moe_combine: case Op::top: case Op::sample: case Op::keep_draft:
+    case Op::accept: return 1;
   }
   return 1;
 }
@@ -61,8 +63,8 @@ class Listing {
  private:
   void segment(SegmentId id) {
     const Segment& segment = graph_.segment(id);
-    out_ << "\nsegment " << name_of(id) << ": " << segment.steps.size() << " steps, " << segment.row_bytes
-         << " bytes per row, " << segment.output_bytes << " bytes per output row\n";
+    out_ << "\nsegment " << name_of(id) << ": " << segment.steps.size() << " steps, bytes per row " << segment.bytes(Region::rows)
+         << ", output row " << segment.bytes(Region::outputs) << ", draft " << segment.bytes(Region::draft) << "\n";
     std::map<std::string, int> seen;  // text of a layer -> the layer that printed it
     for (std::size_t at = 0; at < segment.steps.size();) {
       const int layer = segment.steps[at].layer;
@@ -102,7 +104,7 @@ class Listing {
                   static_cast<long long>(amount), static_cast<long long>(read), static_cast<long long>(written));
     std::string line = text + in + " ->" + out;
     if (step.op == Op::attention || step.dims.owns_kv)
-      line += step.dims.kv_layer == step.layer ? " kv own" : " kv " + std::to_string(step.dims.kv_layer);
+      line += step.rows != RowSet::draft && step.dims.kv_layer == step.layer ? " kv own" : " kv " + std::to_string(step.dims.kv_layer);
     if (!weights.empty()) line += " |" + weights;
     if (!after.empty()) line += " | after" + after;
     return line + (step.tap != kNone ? " | tap\n" : "\n");
@@ -119,13 +121,16 @@ class Listing {
           break;
         }
       }
+    if (step.rows == RowSet::draft && graph_.weights[id].owner == Owner::target) name = "target." + name;
     return lookup_ ? name + ":" + lookup_(step, id).storage : name;
   }
 
   std::int64_t weight_amount(const Step& step, WeightId id) const {
     if (lookup_) return lookup_(step, id).bytes;
     const WeightSlot& slot = graph_.weights[id];
-    const std::int64_t rows = step.op == Op::embed || step.op == Op::ple_inputs ? 1 : slot.rows;
+    if (slot.kind == WeightClass::ids) return grid_of(step);
+    const bool looked_up = step.op == Op::embed || step.op == Op::embed_pair || step.op == Op::ple_inputs;
+    const std::int64_t rows = looked_up ? 1 : step.op == Op::cluster_logits ? grid_of(step) : slot.rows;
     const std::int64_t matrices = slot.kind == WeightClass::experts ? step.dims.experts_used : 1;
     return matrices * rows * slot.cols;
   }

@@ -13,8 +13,13 @@ namespace lapidary::graph {
 
 // in, out: the step's buffers in order. w: its weights in order, [rows, cols] for matrices. d: the step's Dims.
 enum class Op : std::uint8_t {
+  // Writes the row table from the RoundState. In `forward`, row i = position length + i with the bonus token, then the drafts;
+  // in `draft`, the one row at position length - 1 with the last draft, or the bonus token before there is one.
+  round_rows,
   // out[hidden] = table[token] * d.scale                                            w: table [vocab, hidden]
   embed,
+  // out[2 hidden] = table[token] * d.scale, then in[hidden]                         w: table [vocab, hidden]
+  embed_pair,
   // out[2 * D/2] = cos(position * f_i) for all i, then sin(position * f_i); f = the step's constants [D/2].
   // The angle is the float32 product.
   rope_angles,
@@ -54,8 +59,14 @@ enum class Op : std::uint8_t {
   // m = sum over slots ascending of weight * expert; y = norm(norm(dense; w0) + norm(m; w1); w2);
   // h = (h + y) * w3; out1 = norm(h; w4) when present.
   moe_combine,
-  // out0[1] (int32) = the token chosen from the logits in[n] as the round's Selection says; without one, the largest, ties
-  // to the lower id. out1[n], out2[n] (int32) are room to work in. `in` stays as it is. In this order:
+  // out[used] (int32) = the d.experts_used largest of in[experts] by id, ties to the lower one, in descending order
+  top,
+  // in0[k], in1[used] (int32) = clusters; cluster c has the n tokens order[c * n...]. out1[used * n] (int32) = the tokens of the
+  // clusters, out0 = the products of their rows of the table with in0            w: table [vocab, k], order [vocab] (int32)
+  cluster_logits,
+  // out0[1] (int32) = the token chosen from the logits in[n] as the row's Selection says; without one, the largest, ties
+  // to the lower id. out1[n], out2[n] (int32) are room to work in. `in` stays as it is. With in1[n] (int32) the logits are those of
+  // these tokens, and `id` below is the place in that list. In this order:
   //   y = in; -inf where suppressed; plus bias; where the token occurred (`counts` and `drafted` of the row), y / repetition
   //   if y > 0, else y * repetition, then minus presence + count * frequency; -inf where the mask has no bit
   //   temperature 0: the largest y, ties to the lower id. Else weight w = exp((y - max y) / temperature)
@@ -67,6 +78,12 @@ enum class Op : std::uint8_t {
   // float32, e is accurate relative to itself and never 0, sums are float64. What is not a number counts as -inf, ids outside
   // of the vocabulary are skipped. Where no y is above -inf: the first token neither suppressed nor masked, else 0.
   sample,
+  // drafts[drafted] = in[0] (int32), then drafted + 1, in the RoundState
+  keep_draft,
+  // in0[1] (int32) = the tokens chosen by the rows, in1[hidden]. Counts how many drafts n are what the row before them chose, up
+  // to the first that is not. Then, in the RoundState: accepted = n, bonus = the token chosen by row n, length = its position
+  // + 1, emitted + n + 1, drafted = 0; out[hidden] = in1 of row n; the request's counts take in the tokens of rows 0 to n.
+  accept,
 };
 
 std::string_view name_of(Op op);

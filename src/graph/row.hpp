@@ -1,9 +1,12 @@
-// What the host tells a backend about the rows of a chunk or round.
+// What varies from run to run: the rows of a prompt, the state of the rounds, how tokens are chosen.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <utility>
+
+#include "graph/graph.hpp"
 
 namespace lapidary::graph {
 
@@ -30,26 +33,44 @@ struct Sampling {
   bool penalises() const { return repetition != 1.0f || presence != 0.0f || frequency != 0.0f; }
 };
 
-// What only one row of the output window knows.
+// What only one row knows when its token is chosen.
 struct SelectRow {
   std::int64_t index = 0;                       // of the token to choose among the generated ones: the key of its noise
   std::span<const std::int32_t> drafted{};      // tokens between the counted history and this row
   std::span<const std::uint32_t> mask{};        // one bit per token, 1 = allowed; empty = all
 };
 
-// The input of the select segment.
+// How the tokens of some rows are chosen.
 struct Selection {
   Sampling sampling{};
   std::span<const std::int32_t> counts{};       // [vocab]: how often each token occurred; empty when nothing penalises
-  std::span<const SelectRow> rows{};            // by row of the output window
+  std::span<const SelectRow> rows{};
 };
 
-// All that varies from round to round.
+// How a request chooses its tokens; null stands for the largest logit.
+struct Request {
+  Sampling sampling{};
+  std::span<std::int32_t> counts{};             // [vocab] up to the bonus token, kept so by `accept`; empty when nothing penalises
+  std::span<const std::uint32_t> masks{};       // [rows, words of 32 tokens]: one for each row of the round; empty = all allowed
+};
+
+// The rounds of one session: read and updated by the graph. The host writes it only between runs.
 struct RoundState {
-  std::span<const Row> rows;
+  std::int32_t length = 0;     // L: positions with valid K/V
+  std::int32_t bonus = 0;      // the token at position L: chosen, its K/V not computed
+  std::int64_t emitted = 0;    // tokens chosen so far: the index of the one that row 0 chooses
+  std::int32_t drafted = 0;    // k
+  std::array<std::int32_t, kMaxVerifyRows - 1> drafts{};
+  std::int32_t accepted = 0;   // by the last round
+
+  std::span<const std::int32_t> draft_tokens() const { return std::span(drafts).first(drafted); }
+};
+
+// Rows of a prompt.
+struct Chunk {
+  std::span<const Row> rows{};
   std::int32_t output_begin = 0;         // the output window: rows whose logits are wanted
   std::int32_t output_count = 0;
-  const Selection* selection = nullptr;  // null = the largest logit
 };
 
 }  // namespace lapidary::graph

@@ -109,7 +109,8 @@ Matrix plain_view(const WeightSlot& slot, const Tensor& weight) {
 
 }  // namespace
 
-Binder::Binder(const Checkpoint& checkpoint) : checkpoint_(checkpoint), prefix_(kPrefixes[0]) {
+Binder::Binder(const Checkpoint& checkpoint, graph::Owner owner)
+    : checkpoint_(checkpoint), owner_(owner), prefix_(kPrefixes[0]) {
   for (const std::string_view prefix : kPrefixes)
     if (checkpoint.find(std::string(prefix) + "embed_tokens.weight")) prefix_ = prefix;
   fused_experts_ = checkpoint.find(prefix_ + "layers.0.experts.gate_up_proj") != nullptr;
@@ -121,15 +122,23 @@ const Tensor& Binder::required(const std::string& name) const {
   return *tensor;
 }
 
+// An assistant's projections and clusters lie beside its text model.
+std::string Binder::path_of(const WeightSlot& slot) const {
+  const std::string name(slot.name);
+  const bool beside = owner_ == graph::Owner::assistant &&
+                      (name.ends_with("_projection") || name.starts_with("masked_embedding."));
+  return beside ? name : prefix_ + name;
+}
+
 std::string Binder::module_of(const WeightSlot& slot) const {
-  std::string module = prefix_ + std::string(slot.name);
+  std::string module = path_of(slot);
   if (slot.kind == WeightClass::experts) module.insert(module.rfind('.') + 1, "switch_glu.");
   return module;
 }
 
 // Hugging Face keeps gate and up of an expert in one tensor and names experts without ".weight".
 std::string Binder::values_name(const WeightSlot& slot) const {
-  if (slot.kind == WeightClass::vector) return prefix_ + std::string(slot.name);
+  if (slot.kind == WeightClass::vector || slot.kind == WeightClass::ids) return path_of(slot);
   if (slot.kind != WeightClass::experts || !fused_experts_) return module_of(slot) + ".weight";
   const std::string name = prefix_ + std::string(slot.name);
   return name.ends_with("down_proj") ? name : name.substr(0, name.rfind('.')) + ".gate_up_proj";
@@ -142,6 +151,20 @@ void Binder::vector(const WeightSlot& slot, float* out) const {
   if (!is_float(tensor.type)) wrong_type(name, "BF16, F16 or F32", tensor.type);
   check_finite(name, tensor);
   for (std::int32_t i = 0; i < slot.cols; ++i) out[i] = float_at(tensor, i);
+}
+
+void Binder::ids(const WeightSlot& slot, std::int32_t* out) const {
+  const std::string name = values_name(slot);
+  const Tensor& tensor = required(name);
+  check_shape(name, tensor, {slot.cols});
+  if (tensor.type != DType::i64 && tensor.type != DType::i32) wrong_type(name, "I64 or I32", tensor.type);
+  for (std::int32_t i = 0; i < slot.cols; ++i) {
+    const std::int64_t id = tensor.type == DType::i64 ? load<std::int64_t>(tensor.bytes.data() + 8 * std::size_t(i))
+                                                      : load<std::int32_t>(tensor.bytes.data() + 4 * std::size_t(i));
+    if (id < 0 || id >= slot.cols)
+      fail(ErrorKind::bad_value, name, "tokens, expected 0 to " + std::to_string(slot.cols - 1) + ", got " + std::to_string(id));
+    out[i] = static_cast<std::int32_t>(id);
+  }
 }
 
 Matrix Binder::matrix(const WeightSlot& slot) const {

@@ -11,7 +11,8 @@ namespace lapidary::link {
 
 class Binder {
  public:
-  explicit Binder(const Checkpoint& checkpoint);
+  // `checkpoint` holds the weights of `owner`.
+  Binder(const Checkpoint& checkpoint, graph::Owner owner);
 
   // The slot's values are in the checkpoint. Asked of all slots before any is bound: a layer that is missing explains more
   // than a shape that is wrong because of it.
@@ -20,8 +21,11 @@ class Binder {
   Matrix matrix(const graph::WeightSlot& slot) const;
   // Widens the vector to float32: [slot.cols]
   void vector(const graph::WeightSlot& slot, float* out) const;
+  // Narrows an order of tokens to int32, each below slot.cols: [slot.cols]
+  void ids(const graph::WeightSlot& slot, std::int32_t* out) const;
 
  private:
+  std::string path_of(const graph::WeightSlot& slot) const;      // the slot's name as the file begins it
   std::string module_of(const graph::WeightSlot& slot) const;    // the path that the quantization block uses
   std::string values_name(const graph::WeightSlot& slot) const;
   Matrix plain_matrix(const graph::WeightSlot& slot, const std::string& module) const;
@@ -30,6 +34,7 @@ class Binder {
   const Tensor& required(const std::string& name) const;
 
   const Checkpoint& checkpoint_;
+  const graph::Owner owner_;
   std::string prefix_;     // "language_model.model.", ...
   bool fused_experts_;     // gate and up in one tensor, as Hugging Face stores them
 };

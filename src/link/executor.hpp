@@ -1,6 +1,9 @@
 // What the decoder knows of a backend.
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -10,15 +13,43 @@
 
 namespace lapidary::link {
 
-// Receives the residual stream after a layer: [rows of the step, hidden], row r at data + r * stride floats.
-using Tap = std::function<void(int layer, const float* data, std::size_t stride)>;
+// What a step has just written: row r of output i is `row_bytes` long and begins at data + r * stride_bytes.
+struct StepResult {
+  struct Output {
+    const std::byte* data = nullptr;  // null: no such output
+    std::size_t row_bytes = 0, stride_bytes = 0;
+
+    const std::byte* row(std::size_t r) const { return data + r * stride_bytes; }
+    const float* floats(std::size_t r) const { return reinterpret_cast<const float*>(row(r)); }
+  };
+  const graph::Step& step;
+  std::size_t rows = 0;
+  std::array<Output, 4> out{};
+};
+
+// Sees every step of a run, after it.
+using Tap = std::function<void(const StepResult&)>;
+
+struct Run {
+  std::int32_t slot = 0;                      // session
+  graph::Chunk chunk{};                       // rows of a prompt; none in a round, whose rows follow from its state
+  const graph::Request* request = nullptr;    // null = the largest logit
+  const Tap* tap = nullptr;
+  const std::atomic<bool>* cancel = nullptr;  // once true, no further segment begins
+};
+
+// How long the segments took since the backend was made.
+using SegmentSeconds = std::array<double, graph::kSegmentCount>;
 
 class Executor {
  public:
   virtual ~Executor() = default;
 
-  // Replays recorded segments, one after the other, for the rows of `state`.
-  virtual void run(std::span<const graph::SegmentId> segments, const graph::RoundState& state, const Tap& tap = {}) = 0;
+  // Replays recorded segments, one after the other. It may return before they are done; everything below waits for them.
+  virtual void run(std::span<const graph::SegmentId> segments, const Run& run) = 0;
+
+  virtual graph::RoundState& state(int slot) = 0;
+  virtual SegmentSeconds seconds() const = 0;
 
   // Results of the last run, by row of the output window.
   virtual std::span<const float> hidden(int output) const = 0;  // [hidden], after the final norm

@@ -1,60 +1,32 @@
 #include "link/link.hpp"
 
+#include <utility>
+
 #include "link/bind.hpp"
 
 namespace lapidary::link {
 
 using graph::Op;
+using graph::Owner;
 using graph::WeightClass;
 using graph::WeightSlot;
 
-const graph::Graph& find_graph(const Checkpoint& checkpoint) {
-  graph::Shape wanted = checkpoint.config().shape;
-  std::string names;
-  for (const graph::Graph* graph : graph::compiled_graphs()) {
-    wanted.max_positions = graph->shape.max_positions;  // the context is decided at load, not by the graph
-    if (wanted == graph->shape) return *graph;
-    names += (names.empty() ? "" : ", ") + std::string(graph->name);
-  }
-  fail(ErrorKind::no_graph, checkpoint.folder(),
-       "no compiled graph has this shape, expected one of " + names + "; a build with -Dextra_graphs=FOLDER adds it");
+namespace {
+
+// The context is decided at load, not by the graph.
+bool equal_but_for_context(graph::Shape a, const graph::Shape& b) {
+  a.max_positions = b.max_positions;
+  return a == b;
 }
 
-Program link(Checkpoint checkpoint, const graph::Graph& graph, const Options& options) {
-  const std::int32_t max_positions = checkpoint.config().shape.max_positions;
-  Program program{.checkpoint = std::move(checkpoint), .graph = &graph, .plan = plan_memory(graph, max_positions, options),
-                  .matrices = {}, .vectors = {}, .constants = {}};
-  check_limit(program.plan, options);
-
-  const Binder binder(program.checkpoint);
-  for (const WeightSlot& slot : graph.weights) binder.check_present(slot);
-  program.constants = std::make_unique<float[]>(program.plan.constants_bytes / sizeof(float));
-  float* constant = program.constants.get();
-  for (const WeightSlot& slot : graph.weights) {
-    const bool vector = slot.kind == WeightClass::vector;
-    program.matrices.push_back(vector ? Matrix{} : binder.matrix(slot));
-    program.vectors.push_back(vector ? constant : nullptr);
-    if (vector) {
-      binder.vector(slot, constant);
-      constant += slot.cols;
-    }
-    program.plan.weights_mapped_bytes += program.matrices.back().total_bytes();
-  }
-  return program;
+bool equal_but_for_context(const graph::AssistantShape& a, const graph::AssistantShape& b) {
+  return equal_but_for_context(a.text, b.text) && a.target_hidden == b.target_hidden && a.centroids == b.centroids &&
+         a.centroids_used == b.centroids_used;
 }
 
-std::int64_t bytes_per_row(const Program& program, const graph::Step& step, graph::WeightId id) {
-  const WeightSlot& slot = program.graph->weights[id];
-  if (slot.kind == WeightClass::vector) return slot.cols * std::int64_t{sizeof(float)};
-  const auto total = static_cast<std::int64_t>(program.matrices[id].total_bytes());
-  if (step.op == Op::embed || step.op == Op::ple_inputs) return total / slot.rows;
-  if (slot.kind == WeightClass::experts) return total / slot.experts * step.dims.experts_used;
-  return total;
-}
-
-TokenCost cost_of_token(const Program& program) {
+TokenCost cost_of(const Program& program, std::initializer_list<graph::SegmentId> segments) {
   TokenCost cost;
-  for (const graph::SegmentId id : {graph::SegmentId::forward, graph::SegmentId::head, graph::SegmentId::select})
+  for (const graph::SegmentId id : segments)
     for (const graph::Step& step : program.graph->segment(id).steps) {
       ++cost.steps;
       for (const graph::WeightId weight : step.weights)
@@ -63,10 +35,93 @@ TokenCost cost_of_token(const Program& program) {
   return cost;
 }
 
+}  // namespace
+
+const graph::Graph* try_find_graph(const graph::Shape& shape, const graph::AssistantShape* assistant) {
+  for (const graph::Graph* graph : graph::compiled_graphs()) {
+    if (!equal_but_for_context(shape, graph->shape)) continue;
+    if (!assistant || (graph->assistant && equal_but_for_context(*assistant, *graph->assistant))) return graph;
+  }
+  return nullptr;
+}
+
+const graph::Graph& find_graph(const graph::Shape& shape, const std::string& where) {
+  if (const graph::Graph* graph = try_find_graph(shape)) return *graph;
+  std::string names;
+  for (const graph::Graph* graph : graph::compiled_graphs()) names += (names.empty() ? "" : ", ") + std::string(graph->name);
+  fail(ErrorKind::no_graph, where,
+       "no compiled graph has this shape, expected one of " + names + "; a build with -Dextra_graphs=FOLDER adds it");
+}
+
+Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const graph::Graph& graph, const Options& options) {
+  const std::int32_t max_positions = checkpoint.config().shape.max_positions;
+  const bool drafting = assistant.has_value();
+  Program program{.checkpoint = std::move(checkpoint), .assistant = std::move(assistant), .graph = &graph,
+                  .plan = plan_memory(graph, max_positions, drafting, options),
+                  .matrices = {}, .vectors = {}, .ids = {}, .constants = {}, .orders = {}};
+  check_limit(program.plan, options);
+
+  std::vector<Binder> binders;  // by Owner
+  binders.emplace_back(program.checkpoint, Owner::target);
+  if (program.assistant) binders.emplace_back(*program.assistant, Owner::assistant);
+  const auto binder_of = [&](const WeightSlot& slot) {
+    const auto owner = static_cast<std::size_t>(slot.owner);
+    return owner < binders.size() ? &binders[owner] : nullptr;
+  };
+  std::size_t floats = 0, integers = 0;
+  for (const WeightSlot& slot : graph.weights) {
+    const Binder* binder = binder_of(slot);
+    if (!binder) continue;
+    binder->check_present(slot);
+    if (slot.kind == WeightClass::vector) floats += slot.cols;
+    if (slot.kind == WeightClass::ids) integers += slot.cols;
+  }
+  program.constants = std::make_unique<float[]>(floats);
+  program.orders = std::make_unique<std::int32_t[]>(integers);
+  float* constant = program.constants.get();
+  std::int32_t* order = program.orders.get();
+  for (const WeightSlot& slot : graph.weights) {
+    Matrix& matrix = program.matrices.emplace_back();
+    const float*& vector = program.vectors.emplace_back();
+    const std::int32_t*& ids = program.ids.emplace_back();
+    const Binder* binder = binder_of(slot);
+    if (!binder) continue;
+    if (slot.kind == WeightClass::vector) {
+      binder->vector(slot, constant);
+      vector = std::exchange(constant, constant + slot.cols);
+    } else if (slot.kind == WeightClass::ids) {
+      binder->ids(slot, order);
+      ids = std::exchange(order, order + slot.cols);
+    } else {
+      matrix = binder->matrix(slot);
+      program.plan.weights_mapped_bytes += matrix.total_bytes();
+    }
+  }
+  return program;
+}
+
+std::int64_t bytes_per_row(const Program& program, const graph::Step& step, graph::WeightId id) {
+  const WeightSlot& slot = program.graph->weights[id];
+  if (slot.kind == WeightClass::vector) return slot.cols * std::int64_t{sizeof(float)};
+  const std::int64_t listed = std::int64_t{step.dims.experts_used} * step.dims.n[0];  // tokens of cluster_logits
+  if (slot.kind == WeightClass::ids) return listed * std::int64_t{sizeof(std::int32_t)};
+  const auto total = static_cast<std::int64_t>(program.matrices[id].total_bytes());
+  if (step.op == Op::cluster_logits) return total / slot.rows * listed;
+  if (step.op == Op::embed || step.op == Op::embed_pair || step.op == Op::ple_inputs) return total / slot.rows;
+  if (slot.kind == WeightClass::experts) return total / slot.experts * step.dims.experts_used;
+  return total;
+}
+
+TokenCost cost_of_token(const Program& program) {
+  return cost_of(program, {graph::SegmentId::forward, graph::SegmentId::head, graph::SegmentId::select});
+}
+
+TokenCost cost_of_draft(const Program& program) { return cost_of(program, {graph::SegmentId::draft}); }
+
 std::string variant_of(const Program& program, const graph::Step& step) {
   std::string text = std::string(name_of(step.op)) + "_f32", last;
   for (const graph::WeightId id : step.weights) {
-    if (id == graph::kNone || program.graph->weights[id].kind == WeightClass::vector) continue;
+    if (id == graph::kNone || !program.matrices[id].values) continue;
     const std::string storage = name_of(program.matrices[id].storage);
     if (storage != last) text += " " + storage;
     last = storage;

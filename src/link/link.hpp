@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,17 +16,23 @@ namespace lapidary::link {
 
 struct Program {
   Checkpoint checkpoint;                 // keeps the files mapped
+  std::optional<Checkpoint> assistant;   // drafts for it
   const graph::Graph* graph = nullptr;
   MemoryPlan plan;
   std::vector<Matrix> matrices;          // by WeightId; empty for vectors
-  std::vector<const float*> vectors;     // by WeightId; null for matrices
+  std::vector<const float*> vectors;     // by WeightId; null for all but vectors
+  std::vector<const std::int32_t*> ids;  // by WeightId; null for all but ids
   std::unique_ptr<float[]> constants;    // what `vectors` points into
+  std::unique_ptr<std::int32_t[]> orders;  // what `ids` points into
 };
 
-// The compiled graph with the checkpoint's shape.
-const graph::Graph& find_graph(const Checkpoint& checkpoint);
+// The compiled graph for a model of this shape, with this assistant if it is not null; null where there is none.
+const graph::Graph* try_find_graph(const graph::Shape& shape, const graph::AssistantShape* assistant = nullptr);
+// The same; says what is missing. `where` names the model.
+const graph::Graph& find_graph(const graph::Shape& shape, const std::string& where);
 
-Program link(Checkpoint checkpoint, const graph::Graph& graph, const Options& options);
+// Without an assistant nothing of its is bound, and the draft segment cannot run.
+Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const graph::Graph& graph, const Options& options);
 
 // Bytes of a weight that one row of `step` reads: one row of a table it looks up, the experts in use.
 std::int64_t bytes_per_row(const Program& program, const graph::Step& step, graph::WeightId id);
@@ -36,6 +43,7 @@ struct TokenCost {
   std::size_t steps = 0;
 };
 TokenCost cost_of_token(const Program& program);
+TokenCost cost_of_draft(const Program& program);  // one more draft by the assistant
 
 // "linear_f32 affine4/64": the kernel variant a step is bound to.
 std::string variant_of(const Program& program, const graph::Step& step);

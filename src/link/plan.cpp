@@ -20,7 +20,7 @@ void check_range(const char* flag, std::int32_t value, std::int32_t most) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, const Options& options) {
+MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, bool drafting, const Options& options) {
   const graph::Shape& shape = graph.shape;
   MemoryPlan plan;
   plan.context_tokens = options.context_tokens ? options.context_tokens : std::min(kDefaultContext, max_positions);
@@ -47,20 +47,27 @@ MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, co
     plan.session_floats = kv.v_offset + position_floats * kv.capacity;
     if (full) plan.kv_bytes_per_token += 2 * position_floats * sizeof(float);
   }
+  plan.carry_offset = plan.session_floats;
+  plan.session_floats += graph.segments[0].bytes(graph::Region::session) / sizeof(float);
   plan.session_floats = round_up(plan.session_floats, kPageBytes / sizeof(float));
   plan.kv_bytes = plan.session_floats * sizeof(float) * plan.sessions;
 
   const std::size_t row_capacity = std::max(plan.chunk_rows, plan.verify_rows);
   std::size_t row_region_bytes = 0;
   for (const graph::Segment& segment : graph.segments) {
-    plan.output_region_bytes = std::max<std::size_t>(plan.output_region_bytes, segment.output_bytes * plan.verify_rows);
-    row_region_bytes = std::max<std::size_t>(row_region_bytes, segment.row_bytes * row_capacity);
+    plan.output_region_bytes =
+        std::max<std::size_t>(plan.output_region_bytes, segment.bytes(graph::Region::outputs) * plan.verify_rows);
+    row_region_bytes = std::max<std::size_t>(row_region_bytes, segment.bytes(graph::Region::rows) * row_capacity);
+    if (drafting) row_region_bytes = std::max<std::size_t>(row_region_bytes, segment.bytes(graph::Region::draft));
   }
   plan.output_region_bytes = round_up(plan.output_region_bytes, kPageBytes);
   plan.arena_bytes = plan.output_region_bytes + round_up(row_region_bytes, kPageBytes);
 
-  for (const graph::WeightSlot& slot : graph.weights)
+  for (const graph::WeightSlot& slot : graph.weights) {
+    if (slot.owner == graph::Owner::assistant && !drafting) continue;
     if (slot.kind == graph::WeightClass::vector) plan.constants_bytes += slot.cols * sizeof(float);
+    if (slot.kind == graph::WeightClass::ids) plan.constants_bytes += slot.cols * sizeof(std::int32_t);
+  }
   return plan;
 }
 

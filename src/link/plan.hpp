@@ -32,20 +32,22 @@ struct MemoryPlan {
   std::int32_t verify_rows = 0;
   std::int32_t sessions = 0;
   std::vector<KvPlacement> kv;        // by layer
-  std::size_t session_floats = 0;     // K/V of one session
+  std::size_t session_floats = 0;     // one session: its K/V, then its carried hidden row
+  std::size_t carry_offset = 0;       // floats
   std::size_t output_region_bytes = 0;  // the arena begins with it, the rows region follows
 
   std::size_t weights_mapped_bytes = 0;  // bytes of the bound tensors, in the page cache
   std::size_t kv_bytes = 0;              // reserved for the whole context, committed by use
   std::size_t arena_bytes = 0;
-  std::size_t constants_bytes = 0;       // norms and scales widened to float32
+  std::size_t constants_bytes = 0;       // norms and scales widened to float32, orders of tokens as int32
   std::size_t kv_bytes_per_token = 0;    // of layers that keep every position
 
   std::size_t anonymous_bytes() const { return kv_bytes + arena_bytes + constants_bytes; }
 };
 
-// Everything but the weights: those are added while binding. `max_positions` is the longest context the checkpoint allows.
-MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, const Options& options);
+// Everything but the weights: those are added while binding. `max_positions` is the longest context the checkpoint allows;
+// `drafting`: the graph's assistant is there too.
+MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, bool drafting, const Options& options);
 
 // Refuses a plan above the limit.
 void check_limit(const MemoryPlan& plan, const Options& options);

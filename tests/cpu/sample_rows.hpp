@@ -12,7 +12,7 @@ inline std::vector<std::int32_t> sample(const FloatRows& logits, const graph::Se
   IdBuffer out(rows, 1), candidates(rows, n);
   RowBuffer weights(rows, n);
   in_parts(parts, [&](cpu::Part part) {
-    cpu::sample(rows, in.in(), n, selection, out.out(), weights.out(), candidates.out(), part);
+    cpu::sample(rows, in.in(), {}, n, selection, out.out(), weights.out(), candidates.out(), part);
   });
   weights.rows(), candidates.rows();  // for their gaps
   std::vector<std::int32_t> chosen;

@@ -266,7 +266,7 @@ const suite<"sample"> sampling = [] {
     for (const Sampling& sampling : {Sampling{.temperature = 1.0f, .top_p = 0.5f}, request.sampling}) {
       const std::vector<std::int32_t> counts(500, 1);
       const graph::Selection selection{sampling, counts, {&row, 1}};
-      cpu::sample(1, in.in(), 500, &selection, out.out(), weights.out(), candidates.out(), {});
+      cpu::sample(1, in.in(), {}, 500, &selection, out.out(), weights.out(), candidates.out(), {});
       expect(same_bits(in.rows().front(), logits));
     }
   };

@@ -44,13 +44,11 @@ Run run(Loaded& model, decode::Session& session, const std::vector<std::int32_t>
   const graph::Shape& shape = model.program.graph->shape;
   Run result;
   result.layers.resize(shape.layer_count);
-  const std::size_t chunk = model.program.plan.chunk_rows;
-  std::size_t rows = 0;
   decode::Session::Observer observer;
-  observer.chunk = [&](std::int32_t first) { rows = std::min(chunk, prompt.size() - first); };
-  observer.tap = [&](int layer, const float* data, std::size_t stride) {
-    for (std::size_t r = 0; r < rows; ++r)
-      result.layers[layer].insert(result.layers[layer].end(), data + r * stride, data + r * stride + shape.hidden);
+  observer.tap = [&](const link::StepResult& step) {
+    if (step.step.tap == graph::kNone) return;
+    auto& layer = result.layers[step.step.tap];
+    for (std::size_t r = 0; r < step.rows; ++r) layer.insert(layer.end(), step.out[0].floats(r), step.out[0].floats(r) + shape.hidden);
   };
   observer.window = [&](std::int32_t, std::int32_t count) {
     for (int i = 0; i < count; ++i) {

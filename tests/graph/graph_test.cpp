@@ -26,7 +26,7 @@ void for_each_segment(F&& f) {
 }
 
 bool overlap(const Buffer& a, const Buffer& b) {
-  return a.region == b.region && a.offset < b.offset + b.row_bytes && b.offset < a.offset + a.row_bytes;
+  return a.region == b.region && a.offset < b.offset + row_stride(b) && b.offset < a.offset + row_stride(a);
 }
 
 bool touches(std::span<const BufferId> ids, const Segment& segment, const Buffer& buffer) {
@@ -69,7 +69,7 @@ const suite<"graphs"> graphs = [] {
     for_each_segment([](const Graph& graph, const Segment& segment) {
       for (std::size_t i = 0; i < segment.steps.size(); ++i)
         for (const BufferId id : segment.steps[i].in) {
-          if (id == kNone || id <= kNext) continue;
+          if (id == kNone || id <= kLastPinned) continue;
           bool written = false;
           for (std::size_t j = 0; j < i; ++j)
             for (const BufferId out : segment.steps[j].out)
@@ -94,6 +94,7 @@ const suite<"graphs"> graphs = [] {
             if (id != kNone) conflict |= touches(earlier.out, segment, segment.buffers[id]);
           const bool stores = earlier.op == Op::qkv_norm_rope && earlier.dims.owns_kv;
           conflict |= stores && later.op == Op::attention && later.dims.kv_layer == earlier.dims.kv_layer;
+          conflict |= earlier.op == Op::round_rows;
           expect(!conflict || before.count(j)) << graph.name << " steps " << j << " and " << i;
         }
       }
@@ -103,7 +104,7 @@ const suite<"graphs"> graphs = [] {
   "the buffers that outlive a segment lie at the same place in all of them"_test = [] {
     for (const Graph* graph : compiled_graphs())
       for (const Segment& segment : graph->segments)
-        for (BufferId id = 0; id <= kNext; ++id) {
+        for (BufferId id = 0; id <= kLastPinned; ++id) {
           const Buffer &here = segment.buffers[id], &there = graph->segments[0].buffers[id];
           expect(here.name == there.name && here.offset == there.offset && here.row_bytes == there.row_bytes &&
                  here.region == there.region);
@@ -137,7 +138,7 @@ const suite<"graphs"> graphs = [] {
   };
 
   "constants of the published models are those of the definition"_test = [] {
-    const auto scale = [](const char* name) { return graph_named(name).segment(SegmentId::forward).steps[0].dims.scale; };
+    const auto scale = [](const char* name) { return graph_named(name).segment(SegmentId::forward).steps[1].dims.scale; };
     expect(scale("gemma-4-e2b") == 39.25f);
     expect(scale("gemma-4-e4b") == 50.5f);
     expect(scale("gemma-4-12b") == 62.0f);
@@ -166,6 +167,41 @@ const suite<"graphs"> graphs = [] {
     for (int l = 0; l < 35; ++l)
       expect(shape.layers[l].kv_layer == (l < 15 ? l : shape.layers[l].kind == LayerKind::full ? 14 : 13)) << l;
     expect(shape.layers[14].intermediate == 6144 && shape.layers[15].intermediate == 12288);
+  };
+
+  "a round and a draft begin with their rows"_test = [] {
+    for (const Graph* graph : compiled_graphs())
+      for (const SegmentId id : {SegmentId::draft, SegmentId::forward}) {
+        const auto steps = graph->segment(id).steps;
+        if (id == SegmentId::draft && !graph->assistant) {
+          expect(steps.empty());
+          continue;
+        }
+        expect(fatal(!steps.empty()));
+        for (std::size_t i = 0; i < steps.size(); ++i) {
+          expect((steps[i].op == Op::round_rows) == (i == 0)) << graph->name;
+          expect(steps[i].rows == (id == SegmentId::draft ? RowSet::draft : RowSet::verify)) << graph->name;
+        }
+      }
+  };
+
+  "an assistant reads the K/V of its target's last own layer of each kind, and writes none"_test = [] {
+    const std::map<std::string, std::pair<int, int>> sources = {
+        {"gemma-4-e2b", {13, 14}}, {"gemma-4-e4b", {22, 23}}, {"gemma-4-12b", {46, 47}},
+        {"gemma-4-26b-a4b", {28, 29}}, {"gemma-4-31b", {58, 59}}, {"pebble", {10, 11}}};
+    for (const auto& [name, source] : sources) {
+      const Graph& graph = graph_named(name);
+      int sliding = 0, full = 0;
+      for (const Step& step : graph.segment(SegmentId::draft).steps) {
+        expect(!step.dims.owns_kv) << name;
+        if (step.op != Op::attention) continue;
+        expect(step.dims.kv_layer == (step.dims.window ? source.first : source.second)) << name;
+        expect(step.dims.window == (step.dims.window ? graph.shape.window : 0)) << name;
+        expect(step.dims.kv_heads == graph.shape.layers[step.dims.kv_layer].kv_heads) << name;
+        ++(step.dims.window ? sliding : full);
+      }
+      expect(sliding == 3 && full == 1) << name;
+    }
   };
 
   "every published graph names its assistant"_test = [] {

@@ -14,13 +14,15 @@ struct Loaded {
   link::Program program;
   std::unique_ptr<link::Executor> executor;
 
-  explicit Loaded(const std::string& folder, link::Options options = {}, int threads = 1)
-      : program(load(folder, options)), executor(cpu::make_executor(program, threads)) {}
+  explicit Loaded(const std::string& folder, link::Options options = {}, int threads = 1, const std::string& assistant = "")
+      : program(load(folder, options, assistant)), executor(cpu::make_executor(program, threads)) {}
 
-  static link::Program load(const std::string& folder, const link::Options& options) {
+  static link::Program load(const std::string& folder, const link::Options& options, const std::string& assistant = "") {
     Checkpoint checkpoint = Checkpoint::open(folder);
-    const graph::Graph& graph = link::find_graph(checkpoint);
-    return link::link(std::move(checkpoint), graph, options);
+    const graph::Graph& graph = link::find_graph(checkpoint.config().shape, folder);
+    std::optional<Checkpoint> drafter;
+    if (!assistant.empty()) drafter = Checkpoint::open(assistant);
+    return link::link(std::move(checkpoint), std::move(drafter), graph, options);
   }
 };
 

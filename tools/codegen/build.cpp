@@ -11,9 +11,9 @@ Built::Built(Model model) : model_(std::move(model)) {
     Placed& placed = segments_.emplace_back(place(lowered));
     for (std::size_t i = 0; i < placed.buffers.size(); ++i) placed.buffers[i].name = placed.buffer_names[i];
     for (std::size_t i = 0; i < placed.steps.size(); ++i) placed.steps[i].after = placed.after[i];
-    graph_.segments[id] = {placed.buffers, placed.steps, placed.row_bytes, placed.output_bytes};
+    graph_.segments[id] = {placed.buffers, placed.steps, placed.region_bytes};
   }
-  for (const Slot& slot : weights_.slots) slots_.push_back({slot.name, slot.kind, slot.experts, slot.rows, slot.cols});
+  for (const Slot& slot : weights_.slots) slots_.push_back({slot.name, slot.owner, slot.kind, slot.experts, slot.rows, slot.cols});
   for (const auto& frequencies : model_.frequencies) constants_.push_back(frequencies.values);
   graph_.name = model_.name;
   graph_.shape = model_.shape;

@@ -23,13 +23,23 @@ std::string literal(bool value) { return value ? "true" : "false"; }
 std::string literal(std::int64_t value) { return std::to_string(value); }
 std::string quoted(std::string_view text) { return '"' + std::string(text) + '"'; }
 
-const char* spelled(Region region) { return region == Region::rows ? "Region::rows" : "Region::outputs"; }
+const char* spelled(Region region) {
+  switch (region) {
+    case Region::rows: return "Region::rows";
+    case Region::outputs: return "Region::outputs";
+    case Region::draft: return "Region::draft";
+    case Region::session: return "Region::session";
+  }
+  return "";
+}
+const char* spelled(Owner owner) { return owner == Owner::target ? "Owner::target" : "Owner::assistant"; }
 const char* spelled(WeightClass kind) {
   switch (kind) {
     case WeightClass::embedding: return "WeightClass::embedding";
     case WeightClass::matrix: return "WeightClass::matrix";
     case WeightClass::experts: return "WeightClass::experts";
     case WeightClass::vector: return "WeightClass::vector";
+    case WeightClass::ids: return "WeightClass::ids";
   }
   return "";
 }
@@ -38,6 +48,7 @@ const char* spelled(RowSet rows) {
     case RowSet::chunk: return "RowSet::chunk";
     case RowSet::last: return "RowSet::last";
     case RowSet::verify: return "RowSet::verify";
+    case RowSet::draft: return "RowSet::draft";
   }
   return "";
 }
@@ -159,6 +170,7 @@ void emit_segment(std::ostream& out, const Segment& segment, const std::string& 
     at += step.after.size();
   }
   if (at) out << "constexpr std::int16_t " << prefix << "_after[] = {" << waits << "};\n";
+  if (segment.steps.empty()) return;
   out << "constexpr Step " << prefix << "_steps[] = {\n";
   for (std::size_t i = 0; i < segment.steps.size(); ++i)
     out << "  " << step_literal(segment.steps[i], after[i]) << ",\n";
@@ -172,7 +184,7 @@ void emit_graph(std::ostream& out, const Graph& graph, const std::string& symbol
       << "#include \"graph/graph.hpp\"\n\nnamespace lapidary::graph {\nnamespace {\n\n";
   out << "constexpr WeightSlot weights[] = {\n";
   for (const WeightSlot& slot : graph.weights)
-    out << "  {" << quoted(slot.name) << ", " << spelled(slot.kind) << ", " << slot.experts << ", " << slot.rows << ", "
+    out << "  {" << quoted(slot.name) << ", " << spelled(slot.owner) << ", " << spelled(slot.kind) << ", " << slot.experts << ", " << slot.rows << ", "
         << slot.cols << "},\n";
   out << "};\n";
   std::string constants;
@@ -190,8 +202,9 @@ void emit_graph(std::ostream& out, const Graph& graph, const std::string& symbol
     const std::string prefix(name_of(static_cast<SegmentId>(id)));
     const Segment& segment = graph.segments[id];
     emit_segment(out, segment, prefix);
-    segments += "Segment{" + prefix + "_buffers, " + prefix + "_steps, " + literal(segment.row_bytes) + ", " +
-                literal(segment.output_bytes) + "}, ";
+    std::string bytes;
+    for (const std::int64_t region_bytes : segment.region_bytes) bytes += literal(region_bytes) + ", ";
+    segments += "Segment{" + prefix + "_buffers, " + (segment.steps.empty() ? "{}" : prefix + "_steps") + ", {" + bytes + "}}, ";
   }
   if (graph.assistant)
     out << "constexpr AssistantShape assistant = {.text = " << shape_literal(graph.assistant->text)

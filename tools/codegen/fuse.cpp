@@ -24,7 +24,9 @@ struct Pattern {
 // The first pattern that matches wins, so longer ones stand before their beginnings.
 const std::vector<Pattern>& patterns() {
   static const std::vector<Pattern> all = {
+      {Op::round_rows, {{Kind::round_rows}}},
       {Op::embed, {{Kind::embed}}},
+      {Op::embed_pair, {{Kind::embed_pair}}},
       {Op::rope_angles, {{Kind::rope_angles}}},
       {Op::ple_inputs, {{Kind::ple_inputs}}},
       {Op::linear_gelu_mul, {{Kind::linear, 2, 2}, {Kind::gelu_mul}}},
@@ -43,7 +45,11 @@ const std::vector<Pattern>& patterns() {
       {Op::route, {{Kind::route}}},
       {Op::expert_gelu_mul, {{Kind::expert_linear, 2, 2}, {Kind::gelu_mul}}},
       {Op::expert_linear, {{Kind::expert_linear}}},
+      {Op::top, {{Kind::top}}},
+      {Op::cluster_logits, {{Kind::cluster_logits}}},
       {Op::sample, {{Kind::sample}}},
+      {Op::keep_draft, {{Kind::keep_draft}}},
+      {Op::accept, {{Kind::accept}}},
   };
   return all;
 }
@@ -66,7 +72,7 @@ void add_once(std::vector<T>& list, T item) {
   if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
 }
 
-bool is_pinned(ValueId value) { return value <= graph::kNext; }
+bool is_pinned(ValueId value) { return value <= graph::kLastPinned; }
 
 void take_over(graph::Dims& into, const graph::Dims& from) {
   const auto first_set = [](auto& mine, auto theirs) { if (!mine) mine = theirs; };
@@ -98,7 +104,8 @@ Node merge(Op op, std::span<const Node> parts, std::span<const Node> later) {
       if (std::find(made.begin(), made.end(), in) == made.end()) add_once(step.in, in);
     for (const ValueId out : part.out) {
       made.push_back(out);
-      const bool visible = parts.size() == 1 || is_pinned(out) || std::any_of(later.begin(), later.end(), [&](const Node& node) {
+      const bool in_place = std::find(step.in.begin(), step.in.end(), out) != step.in.end();
+      const bool visible = parts.size() == 1 || in_place || is_pinned(out) || std::any_of(later.begin(), later.end(), [&](const Node& node) {
         return std::find(node.in.begin(), node.in.end(), out) != node.in.end();
       });
       if (visible) add_once(step.out, out);
@@ -126,10 +133,10 @@ void join_products(Lowered& lowered) {
   auto& nodes = lowered.nodes;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto joins = [&](const Node& node) {
-      return node.fused == Op::linear && node.in == nodes[i].in && node.rows == nodes[i].rows && node.layer == nodes[i].layer;
+      return node.fused == Op::linear && !is_pinned(node.out[0]) && node.in == nodes[i].in && node.rows == nodes[i].rows && node.layer == nodes[i].layer;
     };
     std::size_t count = 1;
-    while (nodes[i].fused == Op::linear && count < 3 && i + count < nodes.size() && joins(nodes[i + count])) ++count;
+    while (joins(nodes[i]) && count < 3 && i + count < nodes.size() && joins(nodes[i + count])) ++count;
     if (count == 1) continue;
 
     Value joined;
@@ -138,6 +145,7 @@ void join_products(Lowered& lowered) {
       const Node& node = nodes[i + j];
       joined.name += lowered.values[node.out[0]].name;
       joined.row_bytes += lowered.values[node.out[0]].row_bytes;
+      joined.region = lowered.values[node.out[0]].region;
       old.push_back(node.out[0]);
       if (j == 0) continue;
       nodes[i].weights.push_back(node.weights[0]);

@@ -1,6 +1,7 @@
 // Stage 2: the ops of a segment, one by one, as the model's definition gives them.
 #include <cassert>
 
+#include "checkpoint/pair.hpp"
 #include "stages.hpp"
 
 namespace lapidary::codegen {
@@ -8,6 +9,8 @@ namespace {
 
 using graph::Dims;
 using graph::LayerShape;
+using graph::Owner;
+using graph::Region;
 using graph::RowSet;
 using graph::SegmentId;
 using graph::WeightClass;
@@ -15,19 +18,27 @@ using graph::WeightId;
 
 class Lowering {
  public:
-  Lowering(const Model& model, Weights& weights) : model_(model), shape_(model.shape), weights_(weights) {
-    const std::int64_t hidden_bytes = shape_.hidden * std::int64_t{sizeof(float)};
-    result_.values = {{"h", graph::Region::rows, hidden_bytes},
-                      {"hidden", graph::Region::outputs, hidden_bytes},
-                      {"logits", graph::Region::outputs, shape_.vocab * std::int64_t{sizeof(float)}},
-                      {"next", graph::Region::outputs, sizeof(std::int32_t)}};
+  Lowering(const Model& model, const graph::Shape& shape, Owner owner, Weights& weights)
+      : model_(model), shape_(shape), owner_(owner), weights_(weights),
+        region_(owner == Owner::assistant ? Region::draft : Region::rows) {
+    const std::int64_t hidden_bytes = model.shape.hidden * std::int64_t{sizeof(float)};
+    result_.values = {{"h", Region::rows, hidden_bytes},
+                      {"hidden", Region::outputs, hidden_bytes},
+                      {"logits", Region::outputs, model.shape.vocab * std::int64_t{sizeof(float)}},
+                      {"next", Region::outputs, sizeof(std::int32_t)},
+                      {"carry", Region::session, hidden_bytes}};
   }
 
   Lowered run(SegmentId segment) {
     switch (segment) {
       case SegmentId::prefill: body(RowSet::chunk, RowSet::last); break;
       case SegmentId::prefill_all: body(RowSet::chunk, RowSet::chunk); break;
-      case SegmentId::forward: body(RowSet::verify, RowSet::verify); break;
+      case SegmentId::draft: draft(); break;
+      case SegmentId::forward:
+        rows_ = RowSet::verify;
+        add(Kind::round_rows, {}, {}, {}, {});
+        body(RowSet::verify, RowSet::verify);
+        break;
       case SegmentId::head: head(); break;
       case SegmentId::select: select(); break;
     }
@@ -35,10 +46,8 @@ class Lowering {
   }
 
  private:
-  static constexpr ValueId kH = graph::kResidual;
-
-  ValueId value(std::string name, std::int64_t width, graph::Region region = graph::Region::rows) {
-    result_.values.push_back({std::move(name), region, width * std::int64_t{sizeof(float)}});
+  ValueId value(std::string name, std::int64_t width) {
+    result_.values.push_back({std::move(name), region_, width * std::int64_t{sizeof(float)}});
     return static_cast<ValueId>(result_.values.size() - 1);
   }
 
@@ -57,16 +66,16 @@ class Lowering {
 
   std::string in_layer(const char* name) const { return "layers." + std::to_string(layer_) + "." + name; }
   WeightId matrix(const std::string& name, int rows, int cols) {
-    return weights_.find_or_add({name, WeightClass::matrix, 0, rows, cols});
+    return weights_.find_or_add({name, owner_, WeightClass::matrix, 0, rows, cols});
   }
   WeightId embedding(const std::string& name, int rows, int cols) {
-    return weights_.find_or_add({name, WeightClass::embedding, 0, rows, cols});
+    return weights_.find_or_add({name, owner_, WeightClass::embedding, 0, rows, cols});
   }
   WeightId expert_matrix(const std::string& name, int rows, int cols) {
-    return weights_.find_or_add({name, WeightClass::experts, shape_.experts, rows, cols});
+    return weights_.find_or_add({name, owner_, WeightClass::experts, shape_.experts, rows, cols});
   }
   WeightId vector(const std::string& name, int cols) {
-    return weights_.find_or_add({name, WeightClass::vector, 0, 1, cols});
+    return weights_.find_or_add({name, owner_, WeightClass::vector, 0, 1, cols});
   }
 
   ValueId linear(const char* name, ValueId in, const std::string& weight, int n, int k) {
@@ -84,36 +93,41 @@ class Lowering {
   // h += norm(update)
   void add_normed(ValueId update, const std::string& weight) {
     const ValueId normed = norm("normed", update, weight, shape_.hidden);
-    add(Kind::add, {kH, normed}, {kH}, {}, {.n = {shape_.hidden}});
+    add(Kind::add, {h_, normed}, {h_}, {}, {.n = {shape_.hidden}});
   }
 
   void body(RowSet rows, RowSet rest) {
     rows_ = rows;
     layer_ = graph::kOutsideLayers;
-    add(Kind::embed, {}, {kH}, {embedding("embed_tokens", shape_.vocab, shape_.hidden)},
+    add(Kind::embed, {}, {h_}, {embedding("embed_tokens", shape_.vocab, shape_.hidden)},
         {.n = {shape_.hidden}, .scale = model_.embedding_scale});
-    for (std::size_t i = 0; i < model_.frequencies.size(); ++i) {
-      const auto& frequencies = model_.frequencies[i];
-      const char* name = frequencies.kind == graph::LayerKind::full ? "angles_full" : "angles_sliding";
-      angles_.push_back(value(name, frequencies.head_dim));
-      add(Kind::rope_angles, {}, {angles_.back()}, {}, {.n = {frequencies.head_dim}, .head_dim = frequencies.head_dim})
-          .constants = static_cast<std::int16_t>(i);
-    }
+    rope_angles();
     if (shape_.ple_width) per_layer_inputs();
 
     int last_own = 0;
     for (int l = 0; l < shape_.layer_count; ++l)
       if (shape_.layers[l].kv_layer == l) last_own = l;
-    ValueId x = norm("x", kH, "layers.0.input_layernorm.weight", shape_.hidden);
+    ValueId x = norm("x", h_, "layers.0.input_layernorm.weight", shape_.hidden);
     for (int l = 0; l < shape_.layer_count; ++l) {
       layer_ = static_cast<std::int16_t>(l);
       x = decoder_layer(shape_.layers[l], l, x, l == last_own ? rest : rows_);
     }
   }
 
+  void rope_angles() {
+    angles_.assign(model_.frequencies.size(), graph::kNone);
+    for (const LayerShape& layer : shape_.each_layer()) {
+      const std::int16_t constants = model_.frequencies_of(shape_, layer);
+      if (angles_[constants] != graph::kNone) continue;
+      angles_[constants] = value(layer.kind == graph::LayerKind::full ? "angles_full" : "angles_sliding", layer.head_dim);
+      add(Kind::rope_angles, {}, {angles_[constants]}, {}, {.n = {layer.head_dim}, .head_dim = layer.head_dim}).constants =
+          constants;
+    }
+  }
+
   void per_layer_inputs() {
     const int width = shape_.layer_count * shape_.ple_width;
-    const ValueId projected = linear("ple_projected", kH, "per_layer_model_projection", width, shape_.hidden);
+    const ValueId projected = linear("ple_projected", h_, "per_layer_model_projection", width, shape_.hidden);
     per_layer_ = value("ple", width);
     add(Kind::ple_inputs, {projected}, {per_layer_},
         {embedding("embed_tokens_per_layer", shape_.ple_vocab, width),
@@ -127,13 +141,13 @@ class Lowering {
     const int hidden = shape_.hidden;
     attention_block(layer, l, x, rest);
 
-    x = norm("x", kH, in_layer("pre_feedforward_layernorm.weight"), hidden);
+    x = norm("x", h_, in_layer("pre_feedforward_layernorm.weight"), hidden);
     const bool moe = shape_.experts > 0;
     ValueId expert_x = graph::kNone, router_x = graph::kNone;
     if (moe) {
-      expert_x = norm("expert_x", kH, in_layer("pre_feedforward_layernorm_2.weight"), hidden);
+      expert_x = norm("expert_x", h_, in_layer("pre_feedforward_layernorm_2.weight"), hidden);
       router_x = value("router_x", hidden);
-      add(Kind::rms_norm, {kH}, {router_x}, {vector(in_layer("router.scale"), hidden)},
+      add(Kind::rms_norm, {h_}, {router_x}, {vector(in_layer("router.scale"), hidden)},
           {.n = {hidden}, .scaled_output = 3, .scale = model_.inverse_root_hidden});
     }
     const ValueId gate = linear("gate", x, in_layer("mlp.gate_proj"), layer.intermediate, hidden);
@@ -145,17 +159,18 @@ class Lowering {
     if (moe) mixture_of_experts(expert_x, router_x, dense);
     else add_normed(dense, in_layer("post_feedforward_layernorm.weight"));
     if (shape_.ple_width) per_layer_block(l);
-    add(Kind::scale, {kH}, {kH}, {vector(in_layer("layer_scalar"), 1)}, {.n = {hidden}}).tap = layer_;
+    Node& scale = add(Kind::scale, {h_}, {h_}, {vector(in_layer("layer_scalar"), 1)}, {.n = {hidden}});
+    if (owner_ == Owner::target) scale.tap = layer_;
     if (l + 1 == shape_.layer_count) return graph::kNone;
-    return norm("x", kH, "layers." + std::to_string(l + 1) + ".input_layernorm.weight", hidden);
+    return norm("x", h_, "layers." + std::to_string(l + 1) + ".input_layernorm.weight", hidden);
   }
 
   void attention_block(const LayerShape& layer, int l, ValueId x, RowSet rest) {
     const int hidden = shape_.hidden, dim = layer.head_dim;
-    const bool own = layer.kv_layer == l;
+    const bool own = owner_ == Owner::target && layer.kv_layer == l;
     const Dims heads{.heads = shape_.heads, .kv_heads = layer.kv_heads, .head_dim = dim, .kv_layer = layer.kv_layer,
                      .owns_kv = own, .values_are_keys = own && layer.values_are_keys};
-    const ValueId angles = angles_[model_.frequencies_of(layer)];
+    const ValueId angles = angles_[model_.frequencies_of(shape_, layer)];
 
     const ValueId q = linear("q", x, in_layer("self_attn.q_proj"), shape_.heads * dim, hidden);
     ValueId k = graph::kNone, v = graph::kNone;
@@ -217,7 +232,7 @@ class Lowering {
 
   void per_layer_block(int l) {
     const int width = shape_.ple_width;
-    const ValueId gate = linear("ple_gate", kH, in_layer("per_layer_input_gate"), width, shape_.hidden);
+    const ValueId gate = linear("ple_gate", h_, in_layer("per_layer_input_gate"), width, shape_.hidden);
     const ValueId gated = value("ple_gated", width);
     add(Kind::gelu_mul, {gate, per_layer_}, {gated}, {}, {.offset = l * width});
     const ValueId out = linear("ple_out", gated, in_layer("per_layer_projection"), shape_.hidden, width);
@@ -226,7 +241,7 @@ class Lowering {
 
   void head() {
     rows_ = RowSet::last;
-    add(Kind::rms_norm, {kH}, {graph::kHidden}, {vector("norm.weight", shape_.hidden)}, {.n = {shape_.hidden}});
+    add(Kind::rms_norm, {h_}, {graph::kHidden}, {vector("norm.weight", shape_.hidden)}, {.n = {shape_.hidden}});
     const ValueId raw = value("raw_logits", shape_.vocab);
     add(Kind::linear, {graph::kHidden}, {raw}, {embedding("embed_tokens", shape_.vocab, shape_.hidden)},
         {.k = shape_.hidden, .n = {shape_.vocab}});
@@ -235,14 +250,69 @@ class Lowering {
 
   void select() {
     rows_ = RowSet::last;
-    const ValueId weights = value("weights", shape_.vocab, graph::Region::outputs);
-    const ValueId candidates = value("candidates", shape_.vocab, graph::Region::outputs);
+    region_ = Region::outputs;
+    const ValueId weights = value("weights", shape_.vocab), candidates = value("candidates", shape_.vocab);
     add(Kind::sample, {graph::kLogits}, {graph::kNext, weights, candidates}, {}, {.n = {shape_.vocab}});
+    add(Kind::accept, {graph::kNext, graph::kHidden}, {graph::kCarry}, {}, {.n = {shape_.hidden}});
+  }
+
+  // One step of the assistant. It begins with the target's embedding of the last token and the carried hidden row, and leaves
+  // what takes the place of that row in the next step.
+  void draft() {
+    if (owner_ == Owner::target) return;  // a graph without an assistant
+    const int target_hidden = model_.shape.hidden, hidden = shape_.hidden;
+    rows_ = RowSet::draft;
+    add(Kind::round_rows, {}, {}, {}, {});
+    const ValueId pair = value("pair", 2 * target_hidden);
+    add(Kind::embed_pair, {graph::kCarry}, {pair},
+        {weights_.find_or_add({"embed_tokens", Owner::target, WeightClass::embedding, 0, shape_.vocab, target_hidden})},
+        {.n = {target_hidden}, .scale = model_.embedding_scale});
+    rope_angles();
+    h_ = linear("y", pair, "pre_projection", hidden, 2 * target_hidden);
+    ValueId x = norm("x", h_, "layers.0.input_layernorm.weight", hidden);
+    for (int l = 0; l < shape_.layer_count; ++l) {
+      layer_ = static_cast<std::int16_t>(l);
+      x = decoder_layer(shape_.layers[l], l, x, rows_);
+    }
+    const ValueId z = norm("z", h_, "norm.weight", hidden);
+    layer_ = graph::kOutsideLayers;
+    add(Kind::linear, {z}, {graph::kCarry}, {matrix("post_projection", target_hidden, hidden)},
+        {.k = hidden, .n = {target_hidden}});
+    draft_head(z);
+  }
+
+  void draft_head(ValueId z) {
+    const int hidden = shape_.hidden, centroids = model_.assistant->centroids, used = model_.assistant->centroids_used;
+    const WeightId table = embedding("embed_tokens", shape_.vocab, hidden);
+    const ValueId token = value("draft", 1);
+    std::vector<ValueId> scored;  // logits, and the tokens they belong to unless they are all
+    if (centroids) {
+      const int tokens = shape_.vocab / centroids;
+      const ValueId scores = linear("centroid_scores", z, "masked_embedding.centroids", centroids, hidden);
+      const ValueId clusters = value("clusters", used);
+      add(Kind::top, {scores}, {clusters}, {}, {.experts = centroids, .experts_used = used});
+      scored = {value("draft_logits", used * tokens), value("draft_tokens", used * tokens)};
+      add(Kind::cluster_logits, {z, clusters}, scored,
+          {table, weights_.find_or_add({"masked_embedding.token_ordering", owner_, WeightClass::ids, 0, 1, shape_.vocab})},
+          {.k = hidden, .n = {tokens}, .experts = centroids, .experts_used = used});
+    } else {
+      const ValueId raw = value("raw_logits", shape_.vocab);
+      scored = {value("draft_logits", shape_.vocab)};
+      add(Kind::linear, {z}, {raw}, {table}, {.k = hidden, .n = {shape_.vocab}});
+      add(Kind::softcap, {raw}, scored, {}, {.scale = shape_.softcap});
+    }
+    const int count = centroids ? used * (shape_.vocab / centroids) : shape_.vocab;
+    const ValueId weights = value("weights", count), candidates = value("candidates", count);
+    add(Kind::sample, scored, {token, weights, candidates}, {}, {.n = {count}});
+    add(Kind::keep_draft, {token}, {}, {}, {});
   }
 
   const Model& model_;
-  const graph::Shape& shape_;
+  const graph::Shape shape_;
+  const Owner owner_;
   Weights& weights_;
+  Region region_;
+  ValueId h_ = graph::kResidual;  // the residual stream
   Lowered result_;
   RowSet rows_ = RowSet::chunk;
   std::int16_t layer_ = graph::kOutsideLayers;
@@ -250,11 +320,21 @@ class Lowering {
   ValueId per_layer_ = graph::kNone;
 };
 
+// The assistant's layers over the K/V of their target.
+graph::Shape drafter_over(const Model& model) {
+  graph::Shape drafter = model.assistant->text;
+  for (LayerShape& layer : std::span(drafter.layers).first(drafter.layer_count)) {
+    layer.kv_layer = drafter_source(model.shape, layer.kind);
+    layer.kv_heads = model.shape.layers[layer.kv_layer].kv_heads;
+  }
+  return drafter;
+}
+
 }  // namespace
 
 WeightId Weights::find_or_add(Slot slot) {
   for (std::size_t i = 0; i < slots.size(); ++i)
-    if (slots[i].name == slot.name) {
+    if (slots[i].name == slot.name && slots[i].owner == slot.owner) {
       assert(slots[i].rows == slot.rows && slots[i].cols == slot.cols);
       return static_cast<WeightId>(i);
     }
@@ -262,6 +342,10 @@ WeightId Weights::find_or_add(Slot slot) {
   return static_cast<WeightId>(slots.size() - 1);
 }
 
-Lowered lower(const Model& model, SegmentId segment, Weights& weights) { return Lowering(model, weights).run(segment); }
+Lowered lower(const Model& model, SegmentId segment, Weights& weights) {
+  if (segment == SegmentId::draft && model.assistant)
+    return Lowering(model, drafter_over(model), Owner::assistant, weights).run(segment);
+  return Lowering(model, model.shape, Owner::target, weights).run(segment);
+}
 
 }  // namespace lapidary::codegen

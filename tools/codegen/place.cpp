@@ -1,5 +1,6 @@
 // Stage 4: how long each value lives decides where it lies in the arena, and that decides which steps wait for which.
 #include <algorithm>
+#include <array>
 #include <cassert>
 
 #include "stages.hpp"
@@ -10,9 +11,7 @@ namespace {
 using graph::Buffer;
 using graph::Step;
 
-constexpr std::int64_t kAlignment = 64;  // every row begins on a cache line
-
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+using graph::row_stride;
 
 struct Life {
   int first = -1;
@@ -30,14 +29,14 @@ std::vector<Life> lives_of(const Lowered& lowered) {
     for (const ValueId value : lowered.nodes[step].in) touch(value);
     for (const ValueId value : lowered.nodes[step].out) touch(value);
   }
-  for (ValueId pinned = 0; pinned <= graph::kNext; ++pinned)
+  for (ValueId pinned = 0; pinned <= graph::kLastPinned; ++pinned)
     lives[pinned] = {0, static_cast<int>(lowered.nodes.size())};
   return lives;
 }
 
 struct Placement {
   std::vector<std::int64_t> offsets;  // by value
-  std::int64_t region_bytes[2] = {0, 0};
+  std::array<std::int64_t, graph::kRegionCount> region_bytes{};
 };
 
 // The pinned values first, in order, so that they lie at the same place in every segment; then the largest first, each at
@@ -46,7 +45,7 @@ Placement offsets_of(const Lowered& lowered, const std::vector<Life>& lives) {
   std::vector<ValueId> order;
   for (ValueId value = 0; value < static_cast<ValueId>(lowered.values.size()); ++value)
     if (lives[value].first >= 0) order.push_back(value);
-  std::sort(order.begin() + graph::kNext + 1, order.end(), [&](ValueId a, ValueId b) {
+  std::sort(order.begin() + graph::kLastPinned + 1, order.end(), [&](ValueId a, ValueId b) {
     const auto bytes_a = lowered.values[a].row_bytes, bytes_b = lowered.values[b].row_bytes;
     return bytes_a != bytes_b ? bytes_a > bytes_b : a < b;
   });
@@ -55,11 +54,11 @@ Placement offsets_of(const Lowered& lowered, const std::vector<Life>& lives) {
   placement.offsets.assign(lowered.values.size(), 0);
   std::vector<ValueId> done;
   for (const ValueId value : order) {
-    const std::int64_t bytes = aligned(lowered.values[value].row_bytes);
+    const std::int64_t bytes = row_stride(lowered.values[value].row_bytes);
     std::vector<std::pair<std::int64_t, std::int64_t>> taken;
     for (const ValueId other : done)
       if (lowered.values[other].region == lowered.values[value].region && lives[other].overlaps(lives[value]))
-        taken.emplace_back(placement.offsets[other], placement.offsets[other] + aligned(lowered.values[other].row_bytes));
+        taken.emplace_back(placement.offsets[other], placement.offsets[other] + row_stride(lowered.values[other].row_bytes));
     std::sort(taken.begin(), taken.end());
     std::int64_t offset = 0;
     for (const auto& [begin, end] : taken) {
@@ -67,7 +66,7 @@ Placement offsets_of(const Lowered& lowered, const std::vector<Life>& lives) {
       offset = std::max(offset, end);
     }
     placement.offsets[value] = offset;
-    auto& total = placement.region_bytes[static_cast<int>(lowered.values[value].region)];
+    auto& total = placement.region_bytes[static_cast<std::size_t>(lowered.values[value].region)];
     total = std::max(total, offset + bytes);
     done.push_back(value);
   }
@@ -77,12 +76,14 @@ Placement offsets_of(const Lowered& lowered, const std::vector<Life>& lives) {
 struct Access {
   std::vector<graph::BufferId> reads, writes;
   int kv_read = -1, kv_write = -1;
+  bool makes_rows = false;  // the row table, which every other step goes by
 };
 
 Access access_of(const Step& step) {
   Access access;
   for (const auto id : step.in) if (id != graph::kNone) access.reads.push_back(id);
   for (const auto id : step.out) if (id != graph::kNone) access.writes.push_back(id);
+  access.makes_rows = step.op == graph::Op::round_rows;
   if (step.op == graph::Op::attention) access.kv_read = step.dims.kv_layer;
   if (step.op == graph::Op::qkv_norm_rope && step.dims.owns_kv) access.kv_write = step.dims.kv_layer;
   return access;
@@ -95,8 +96,8 @@ std::vector<std::vector<std::int16_t>> dependencies(const std::vector<Step>& ste
     for (const auto x : a)
       for (const auto y : b) {
         const Buffer &left = buffers[x], &right = buffers[y];
-        if (left.region == right.region && left.offset < right.offset + right.row_bytes &&
-            right.offset < left.offset + left.row_bytes)
+        if (left.region == right.region && left.offset < right.offset + row_stride(right) &&
+            right.offset < left.offset + row_stride(left))
           return true;
       }
     return false;
@@ -112,7 +113,7 @@ std::vector<std::vector<std::int16_t>> dependencies(const std::vector<Step>& ste
       const Access &later = accesses[i], &earlier = accesses[j];
       const bool kv = earlier.kv_write >= 0 && (earlier.kv_write == later.kv_read || earlier.kv_write == later.kv_write);
       const bool overwritten_kv = later.kv_write >= 0 && later.kv_write == earlier.kv_read;
-      if (!kv && !overwritten_kv && !collide(earlier.writes, later.reads) && !collide(earlier.writes, later.writes) &&
+      if (!earlier.makes_rows && !kv && !overwritten_kv && !collide(earlier.writes, later.reads) && !collide(earlier.writes, later.writes) &&
           !collide(earlier.reads, later.writes))
         continue;
       result[i].insert(result[i].begin(), static_cast<std::int16_t>(j));
@@ -141,11 +142,10 @@ Placed place(const Lowered& lowered) {
     if (lives[value].first < 0) continue;
     buffer_of[value] = static_cast<graph::BufferId>(placed.buffers.size());
     const Value& v = lowered.values[value];
-    placed.buffers.push_back({{}, v.region, aligned(v.row_bytes), placement.offsets[value]});
+    placed.buffers.push_back({{}, v.region, v.row_bytes, placement.offsets[value]});
     placed.buffer_names.push_back(v.name);
   }
-  placed.row_bytes = placement.region_bytes[static_cast<int>(graph::Region::rows)];
-  placed.output_bytes = placement.region_bytes[static_cast<int>(graph::Region::outputs)];
+  placed.region_bytes = placement.region_bytes;
 
   for (const Node& node : lowered.nodes) {
     Step step;

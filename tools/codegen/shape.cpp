@@ -6,6 +6,7 @@
 #include <simdjson.h>
 
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/pair.hpp"
 #include "stages.hpp"
 
 namespace lapidary::codegen {
@@ -30,15 +31,21 @@ std::vector<float> rope_frequencies(const graph::Rope& rope, std::int32_t head_d
   return values;
 }
 
+void add_frequencies(Model& model, const graph::Shape& shape) {
+  for (const graph::LayerShape& layer : shape.each_layer()) {
+    const graph::Rope& rope = shape.rope[static_cast<int>(layer.kind)];
+    if (model.frequencies_of(shape, layer) == graph::kNone)
+      model.frequencies.push_back({rope, layer.head_dim, rope_frequencies(rope, layer.head_dim)});
+  }
+}
+
 void derive(Model& model) {
   const graph::Shape& shape = model.shape;
   model.embedding_scale = round_to_bf16(std::sqrt(shape.hidden));
   model.ple_table_scale = round_to_bf16(std::sqrt(shape.ple_width));
   model.inverse_root_hidden = static_cast<float>(1.0 / std::sqrt(shape.hidden));
-  for (const graph::LayerShape& layer : shape.each_layer())
-    if (model.frequencies_of(layer) == graph::kNone)
-      model.frequencies.push_back({layer.kind, layer.head_dim,
-                                   rope_frequencies(shape.rope[static_cast<int>(layer.kind)], layer.head_dim)});
+  add_frequencies(model, shape);
+  if (model.assistant) add_frequencies(model, model.assistant->text);
 }
 
 std::int32_t parameter(simdjson::dom::object description, const char* key, std::int32_t fallback, std::int32_t most,
@@ -72,9 +79,10 @@ std::string name_from(const std::string& path) {
 
 }  // namespace
 
-std::int16_t Model::frequencies_of(const graph::LayerShape& layer) const {
+std::int16_t Model::frequencies_of(const graph::Shape& shape, const graph::LayerShape& layer) const {
+  const graph::Rope& rope = shape.rope[static_cast<int>(layer.kind)];
   for (std::size_t i = 0; i < frequencies.size(); ++i)
-    if (frequencies[i].kind == layer.kind && frequencies[i].head_dim == layer.head_dim) return static_cast<std::int16_t>(i);
+    if (frequencies[i].rope == rope && frequencies[i].head_dim == layer.head_dim) return static_cast<std::int16_t>(i);
   return graph::kNone;
 }
 
@@ -102,6 +110,7 @@ Model read_model(const std::string& path, const std::string& assistant) {
     model.assistant = assistant_of(config_text(assistant), assistant);
   else if (!description["assistant"].get(part))
     model.assistant = assistant_of(std::string(simdjson::minify(part)), path + ": assistant");
+  if (model.assistant) check_pair(model.shape, *model.assistant, path);
   derive(model);
   return model;
 }

@@ -25,19 +25,20 @@ struct Model {
   float inverse_root_hidden = 0;   // hidden^(-1/2)
 
   struct Frequencies {
-    graph::LayerKind kind;
+    graph::Rope rope;
     std::int32_t head_dim;
     std::vector<float> values;  // [head_dim / 2]
   };
-  std::vector<Frequencies> frequencies;  // one entry for each (kind, head_dim) in use
+  std::vector<Frequencies> frequencies;  // one entry for each (rope, head_dim) in use
 
-  std::int16_t frequencies_of(const graph::LayerShape& layer) const;
+  // Into `frequencies`: those of a layer of this model or its assistant.
+  std::int16_t frequencies_of(const graph::Shape& shape, const graph::LayerShape& layer) const;
 };
 
 // The kinds of op before fusion: what a graph::Op does, taken apart.
 enum class Kind {
-  embed, rope_angles, rms_norm, linear, gelu_mul, softcap, head_norm, rope, store, attention, add, scale, ple_inputs, route,
-  expert_linear, weighted_sum, sample,
+  round_rows, embed, embed_pair, rope_angles, rms_norm, linear, gelu_mul, softcap, head_norm, rope, store, attention, add,
+  scale, ple_inputs, route, expert_linear, weighted_sum, top, cluster_logits, sample, keep_draft, accept,
 };
 
 using ValueId = int;  // into Lowered::values
@@ -63,12 +64,13 @@ struct Node {
 };
 
 struct Lowered {
-  std::vector<Value> values;  // the first four are the pinned buffers of graph.hpp
+  std::vector<Value> values;  // the first ones are the pinned buffers of graph.hpp
   std::vector<Node> nodes;
 };
 
 struct Slot {
   std::string name;
+  graph::Owner owner{};
   graph::WeightClass kind{};
   std::int32_t experts = 0, rows = 0, cols = 0;
 };
@@ -84,8 +86,7 @@ struct Placed {
   std::vector<graph::Step> steps;  // without `after`
   std::vector<std::vector<std::int16_t>> after;
   std::vector<std::string> buffer_names;
-  std::int64_t row_bytes = 0;
-  std::int64_t output_bytes = 0;
+  std::array<std::int64_t, graph::kRegionCount> region_bytes{};
 };
 
 // `path`: a graph description, a config.json, or a checkpoint folder; `assistant` likewise or empty.

@@ -1,0 +1,73 @@
+// lapidary check-exact: does this machine keep the promise that drafts never change a byte?
+#include <cstdio>
+
+#include "cli/commands.hpp"
+#include "cli/engine.hpp"
+#include "decode/exactness.hpp"
+#include "decode/generate.hpp"
+
+namespace lapidary::cli {
+namespace {
+
+constexpr std::int32_t kGenerated = 96;
+
+struct CheckFlags {
+  EngineFlags engine;
+  int positions = 300;
+};
+
+std::vector<std::int32_t> generate(Engine& engine, float temperature, decode::Speculation* speculation) {
+  engine.session.rollback(0);
+  const auto prompt = engine.tokenizer.encode("<bos><|turn>user\nCount from 1 to 20, then tell a story.<turn|>\n<|turn>model\n");
+  decode::Generation generation(engine.session, prompt, {.sampling = {.temperature = temperature, .top_k = 64, .top_p = 0.95f, .seed = 1},
+                                                         .max_tokens = kGenerated, .speculation = speculation});
+  std::vector<std::int32_t> ids;
+  while (const auto token = generation.next()) ids.push_back(*token);
+  return ids;
+}
+
+// Every number of drafts, at temperature 0 and 1.
+void check_texts(const CheckFlags& flags, Engine& engine) {
+  int rounds = 0;
+  for (const float temperature : {0.0f, 1.0f}) {
+    const auto plain = generate(engine, temperature, nullptr);
+    for (int k = 1; k <= decode::kMaxDrafts; ++k) {
+      DraftFlags draft = flags.engine.draft;
+      draft.tokens = k;
+      decode::Speculation speculation = make_speculation(draft, engine.program);
+      if (generate(engine, temperature, &speculation) != plain)
+        fail(ErrorKind::not_exact, "check-exact",
+             "text at temperature " + std::to_string(temperature) + ", expected the same with " + std::to_string(k) +
+                 " drafts per round as without, got another");
+      rounds += static_cast<int>(speculation.stats().rounds);
+    }
+  }
+  std::printf("texts: %d tokens with 1 to %d drafts per round, %d rounds, temperature 0 and 1: equal\n", kGenerated,
+              decode::kMaxDrafts, rounds);
+}
+
+void run(CheckFlags flags) {
+  if (!flags.engine.model.options.context_tokens)
+    flags.engine.model.options.context_tokens = flags.positions + 64 + kGenerated;
+  Engine engine(flags.engine);
+  const decode::Exactness result = decode::check_exactness(engine.session, flags.positions);
+  if (result.difference)
+    fail(ErrorKind::not_exact, "check-exact",
+         describe(*result.difference) + ", expected the bits of the row computed alone, got others");
+  std::printf("rows: %lld positions one by one and in %lld rounds of 2 to %d rows, %lld results of steps: equal\n",
+              static_cast<long long>(result.positions), static_cast<long long>(result.blocks),
+              engine.program.plan.verify_rows, static_cast<long long>(result.values));
+  check_texts(flags, engine);
+}
+
+}  // namespace
+
+void add_check_exact(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("check-exact", "Check on this machine that drafts never change a byte");
+  const auto flags = std::make_shared<CheckFlags>();
+  flags->engine.add_to(*command);
+  command->add_option("--positions", flags->positions, "tokens to force (default: 300)")->check(CLI::Range(8, 100000));
+  command->callback([flags] { run(*flags); });
+}
+
+}  // namespace lapidary::cli

@@ -1,0 +1,40 @@
+// The flags that say who drafts, and what comes of them: an assistant to load, sources for the rounds, numbers for people.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <CLI/App.hpp>
+
+#include "decode/speculation.hpp"
+#include "link/link.hpp"
+#include "text/value.hpp"
+
+namespace lapidary::cli {
+
+enum class DraftKind { automatic, mtp, lookup, none };
+
+// The one place of the defaults.
+struct DraftFlags {
+  std::string model;  // folder of the assistant; empty = look beside the target
+  DraftKind kind = DraftKind::automatic;
+  std::optional<int> tokens;  // k; none = chosen round by round
+
+  void add_to(CLI::App& command);
+};
+
+// The graph to run a target with, and its assistant.
+struct Pairing {
+  const graph::Graph* graph = nullptr;
+  std::optional<std::string> assistant;  // folder
+};
+// Everything is decided from configs; a forced kind that cannot work is an error.
+Pairing pair(const DraftFlags& flags, const std::string& target_folder);
+
+decode::Speculation make_speculation(const DraftFlags& flags, const link::Program& program);
+
+// What the rounds of the last text came to.
+text::Value draft_stats(const link::Program& program, const decode::Speculation& speculation);
+void print_draft_stats(const link::Program& program, const decode::Speculation& speculation);  // to stderr
+
+}  // namespace lapidary::cli

@@ -1,0 +1,120 @@
+// Drafting as a user meets it: flags, errors, statistics, and the same answer whatever drafts.
+#include <boost/ut.hpp>
+
+#include "support/program.hpp"
+#include "text/value.hpp"
+
+namespace lapidary::test {
+namespace {
+
+using namespace boost::ut;
+using text::Value;
+
+const std::string kPebble = kRoot + "/models/pebble";
+const std::string kAssistant = kRoot + "/models/pebble-assistant";
+
+Value json_of(const Outcome& run) {
+  expect(fatal(run.status == 0)) << run.err;
+  return text::parse_json(run.out, "output");
+}
+
+const Value& at(const Value& value, std::initializer_list<const char*> path) {
+  const Value* found = &value;
+  for (const char* key : path) {
+    found = found->find(key);
+    expect(fatal(found != nullptr)) << key;
+  }
+  return *found;
+}
+
+double number(const Value& value) { return std::stod(text::to_json(value)); }
+
+const suite<"drafting"> drafting = [] {
+  "an answer is the same whoever drafts and however much"_test = [] {
+    const TemporaryFolder folder;
+    folder.write("schema", R"({"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"}},
+                               "required":["name","age"]})");
+    folder.write("tools", R"([{"type":"function","function":{"name":"get_weather","parameters":{"type":"object",
+                              "properties":{"location":{"type":"string"}},"required":["location"]}}}])");
+    for (const std::string& request :
+         {std::string("'Tell me a story.' --max-tokens 80 --seed 5"), std::string("'Count from 1 to 30.' --temperature 0 --max-tokens 80"),
+          "'Give me JSON for a person.' --seed 6 --json-schema " + folder.path("schema"),
+          "'What is the weather in Oslo?' --seed 7 --strict-tools --tools " + folder.path("tools"),
+          std::string("'Tell me a story.' --seed 8 --max-tokens 60 --repetition-penalty 1.3 --frequency-penalty 0.4 --temperature 0.9"),
+          std::string("'Tell me a story.' --seed 9 --max-tokens 60 --stop ' the' --stop ','")}) {
+      const Value plain = json_of(lapidary("generate --json --logprobs 2 --draft-kind none " + request));
+      expect(number(at(plain, {"stats", "tokens_per_round"})) <= 1.0);
+      for (const char* draft : {"", "--draft-kind mtp --draft-tokens 4", "--draft-kind lookup --draft-tokens 7 --threads 1",
+                                "--draft-kind auto --draft-tokens 2", "--draft-tokens 0"}) {
+        const Value drafted = json_of(lapidary("generate --json --logprobs 2 " + request + " " + draft));
+        for (const char* key : {"text", "ids", "stop_reason", "logprobs"})
+          expect(at(plain, {key}) == at(drafted, {key})) << request << draft << key;
+      }
+    }
+  };
+
+  "the assistant beside the model drafts, and the statistics say so"_test = [] {
+    const Value result = json_of(
+        lapidary("generate --json --temperature 0 --max-tokens 60 --draft-kind mtp --draft-tokens 3 'Give me JSON for 3 people.'"));
+    expect(at(result, {"stats", "draft", "assistant"}).string()->ends_with("pebble-assistant"));
+    const std::string hash = *at(result, {"stats", "draft", "assistant_sha256", "model.safetensors"}).string();
+    const Outcome expected = shell("sha256sum " + kAssistant + "/model.safetensors");
+    expect(hash.size() == 64u && expected.out.starts_with(hash)) << hash;
+    expect(number(at(result, {"stats", "tokens_per_round"})) > 2.0);
+    const auto& by_k = *at(result, {"stats", "draft", "rounds_by_draft_tokens"}).array();
+    expect(by_k.size() == 8u && number(by_k[3]) > 10);
+    for (const char* key : {"rounds", "acceptance_by_position", "drafted_by_position", "accepted_by_position", "plain_rounds",
+                            "draft_s", "verify_s", "other_s"})
+      expect(at(result, {"stats", "draft"}).find(key) != nullptr) << key;
+
+    const Outcome people = lapidary("generate --stats --temperature 0 --max-tokens 40 --draft-kind none 'Tell me a story.'");
+    for (const char* piece : {"tokens per round", "drafts per round: 0 x39", "without drafts x39: no source"})
+      expect(people.err.find(piece) != std::string::npos) << piece << people.err;
+  };
+
+  "a kind that cannot work is an error before any weight is read"_test = [] {
+    const TemporaryFolder folder;
+    const auto config_of = [&](const std::string& from, const std::string& name) {
+      std::filesystem::create_directories(folder.path(name));
+      std::filesystem::copy_file(from + "/config.json", folder.path(name + "/config.json"));
+      return folder.path(name);
+    };
+    const std::string target = config_of(kPebble, "target");  // without weights: whatever reads them complains of that
+    const std::string stranger = config_of(kFixtures + "/assistants/dense-bf16", "other/stranger");
+    struct Wrong {
+      std::string arguments;
+      int status;
+      std::string mentions;
+    };
+    for (const Wrong& wrong :
+         {Wrong{"--draft-kind mtp", 2, "expected an assistant beside"}, {"--draft-model " + stranger, 1, "vocab_size"},
+          {"--draft-kind mtp --draft-model " + stranger, 1, "vocab_size"}, {"--draft-model " + kPebble, 1, "expected an assistant"},
+          {"--draft-model " + folder.path("nothing"), 1, "nothing/config.json"},
+          {"--draft-kind lookup --draft-model " + kAssistant, 2, "--draft-model"},
+          {"--draft-kind none --draft-model " + kAssistant, 2, "--draft-model"}}) {
+      const Outcome run = lapidary("generate hello --model " + target + " " + wrong.arguments);
+      expect(run.status == wrong.status && run.out.empty()) << wrong.arguments << run.err;
+      expect(run.err.starts_with("[") && run.err.find(wrong.mentions) != std::string::npos) << wrong.arguments << run.err;
+    }
+    for (const char* arguments : {"--draft-kind eagle", "--draft-tokens 8", "--draft-tokens -1", "--draft-tokens many"})
+      expect(lapidary("generate hello " + std::string(arguments)).status == 2_i) << arguments;
+    // Without being asked for, a missing assistant is no error; missing weights are.
+    expect(lapidary("generate hello --model " + target).err.find("model.safetensors") != std::string::npos);
+  };
+
+  "check-exact finds this machine exact"_test = [] {
+    const Outcome run = lapidary("check-exact --positions 40 --draft-kind mtp");
+    expect(run.status == 0_i) << run.err;
+    expect(run.out.find("rows: 40 positions") != std::string::npos && run.out.find("texts: ") != std::string::npos) << run.out;
+  };
+
+  "inspect shows the assistant's cost"_test = [] {
+    expect(lapidary("inspect " + kPebble).out.find("pebble-assistant, per draft") != std::string::npos);
+    expect(lapidary("inspect --draft-kind none " + kPebble).out.find("per draft") == std::string::npos);
+    const Value result = json_of(lapidary("inspect --json " + kPebble));
+    expect(number(at(result, {"assistant", "steps_per_draft"})) == 42.0);
+  };
+};
+
+}  // namespace
+}  // namespace lapidary::test

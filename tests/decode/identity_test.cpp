@@ -1,0 +1,265 @@
+// The promise: the same tokens and log probabilities with any drafter, any number of drafts, at any temperature, with
+// penalties, schemas and tool calls, as without drafts. A set of cases in which every two properties meet; with
+// LAPIDARY_FULL=1 in the environment, all of them.
+#include <boost/ut.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "decode/generate.hpp"
+#include "decode/logprobs.hpp"
+#include "decode/lookup.hpp"
+#include "support/model.hpp"
+#include "support/pairs.hpp"
+#include "support/slow_build.hpp"
+#include "support/test_drafts.hpp"
+#include "text/grammar.hpp"
+#include "text/grammar_vocabulary.hpp"
+
+namespace lapidary::test {
+namespace {
+
+using namespace boost::ut;
+using decode::Constraint;
+using decode::Speculation;
+
+constexpr int kTokens = kSlowBuild ? 40 : 320;
+constexpr std::int64_t kRounds = kSlowBuild ? 1'000 : 10'000;
+
+enum class Setting { greedy, warm, usual, penalties, schema, calls };
+enum class Source { mtp, lookup, random, wrong, oracle, automatic };
+constexpr const char* kSettingNames[] = {"greedy", "T 0.7", "T 1 top-k top-p", "penalties", "schema", "calls"};
+constexpr const char* kSourceNames[] = {"mtp", "lookup", "random", "wrong", "oracle", "auto"};
+
+// Too many items to be finished within kTokens.
+constexpr std::string_view kSchema = R"({"type":"array","minItems":900,"maxItems":1000,"items":{"anyOf":[
+  {"type":"object","properties":{"name":{"type":"string","maxLength":9},"age":{"type":"integer","minimum":0,"maximum":99}},
+   "required":["name","age"],"additionalProperties":false},{"type":"boolean"},{"enum":["red","green"]}]}})";
+constexpr std::string_view kTools = R"([{"type":"function","function":{"name":"look","parameters":{"type":"object",
+  "properties":{"at":{"type":"string","maxLength":7},"times":{"type":"integer","minimum":1,"maximum":40}},
+  "required":["at"]}}},{"type":"function","function":{"name":"stop"}}])";
+
+// A pair and everything its requests need.
+struct Subject {
+  Pair pair;
+  std::vector<std::int32_t> prompt;
+  std::shared_ptr<const text::Grammar> schema, calls;
+  decode::Markers call;
+  std::map<int, std::unique_ptr<Loaded>> models;  // by threads
+
+  Loaded& model(int threads) {
+    auto& model = models[threads];
+    const link::Options options{.context_tokens = 512, .chunk_rows = 16};
+    if (!model) model = std::make_unique<Loaded>(pair.target, options, threads, pair.assistant);
+    return *model;
+  }
+};
+
+// The tiny models' tokens stand for single bytes here; those that no UTF-8 has are special, but for the quote of tool calls.
+Subject tiny_subject(const Pair& pair) {
+  static const std::string bytes = [] {
+    std::string all;
+    for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
+    return all;
+  }();
+  std::vector<text::Vocabulary::Piece> pieces;
+  for (int id = 0; id < 256; ++id)
+    pieces.push_back({std::string_view(bytes).substr(id, 1),
+                      id < 0xf5 || id == 0xff ? text::PieceKind::byte : text::PieceKind::special});
+  const auto vocabulary = std::make_shared<const text::Vocabulary>(pieces);
+  Subject subject;
+  subject.pair = pair;
+  subject.call = {0xf5, 0xf6};
+  subject.schema = text::Grammar::schema(vocabulary, text::parse_json(kSchema, "schema"));
+  subject.calls = text::Grammar::calls(vocabulary, text::parse_json(kTools, "tools"));
+  Random random(5);
+  for (int i = 0; i < 30; ++i) subject.prompt.push_back(4 + random.below(240));
+  return subject;
+}
+
+Subject pebble_subject() {
+  Subject subject;
+  subject.pair = pebble_pair();
+  const text::Tokenizer tokenizer = text::Tokenizer::open(subject.pair.target);
+  subject.call = {*tokenizer.special("<|tool_call>"), *tokenizer.special("<tool_call|>")};
+  subject.schema = text::Grammar::schema(tokenizer, text::parse_json(kSchema, "schema"));
+  subject.calls = text::Grammar::calls(tokenizer, text::parse_json(kTools, "tools"));
+  subject.prompt = tokenizer.encode("<bos><|turn>user\nGive me JSON for 3 people.<turn|>\n<|turn>model\n");
+  return subject;
+}
+
+decode::GenerateOptions options_of(const Subject& subject, Setting setting) {
+  decode::GenerateOptions options{.max_tokens = kTokens};
+  graph::Sampling& sampling = options.sampling;
+  const std::pair<std::int32_t, float>* open_call = nullptr;
+  static std::map<std::int32_t, std::pair<std::int32_t, float>> biases;
+  switch (setting) {
+    case Setting::greedy: break;
+    case Setting::warm: sampling = {.temperature = 0.7f, .seed = 71}; break;
+    case Setting::usual: sampling = {.temperature = 1.0f, .top_k = 64, .top_p = 0.95f, .seed = 72}; break;
+    case Setting::penalties:
+      sampling = {.repetition = 1.2f, .presence = 0.3f, .frequency = 0.5f, .temperature = 0.8f, .min_p = 0.02f, .seed = 73};
+      break;
+    case Setting::schema:
+      sampling = {.temperature = 1.0f, .top_k = 64, .top_p = 0.95f, .seed = 74};
+      options.constraint = Constraint::answer(subject.schema);
+      break;
+    case Setting::calls:
+      open_call = &(biases[subject.call.open] = {subject.call.open, 9.0f});
+      sampling = {.bias = {open_call, 1}, .temperature = 1.0f, .seed = 75};
+      options.constraint = Constraint::calls(subject.calls, subject.call);
+      break;
+  }
+  return options;
+}
+
+struct Output {
+  std::vector<std::int32_t> ids;
+  std::vector<float> logprobs;  // the chosen one and the two likeliest, of each token
+  std::int64_t rounds = 0, accepted = 0;
+};
+
+Output produce(Subject& subject, Setting setting, int threads, Speculation* speculation) {
+  Loaded& model = subject.model(threads);
+  decode::Session session(model.program, *model.executor);
+  decode::GenerateOptions options = options_of(subject, setting);
+  options.speculation = speculation;
+  decode::Generation generation(session, subject.prompt, std::move(options));
+  Output output;
+  while (const auto token = generation.next()) {
+    output.ids.push_back(*token);
+    const decode::Logprobs logprobs = decode::logprobs(generation.logits(), *token, 2);
+    output.logprobs.push_back(logprobs.chosen.logprob);
+    for (const auto& top : logprobs.top) output.logprobs.push_back(top.logprob);
+  }
+  if (speculation) {
+    output.rounds = speculation->stats().rounds;
+    output.accepted = speculation->stats().tokens - output.rounds;
+  }
+  return output;
+}
+
+struct Case {
+  int subject, setting, source, k, threads;
+  bool operator==(const Case&) const = default;
+};
+
+Speculation speculation_of(const Case& c, Subject& subject, const Output& plain) {
+  std::vector<Speculation::Source> sources;
+  const auto test = [&](TestDraftKind kind) {
+    return std::make_unique<TestDrafts>(kind, plain.ids, subject.prompt.size(), subject.model(c.threads).program.graph->shape.vocab,
+                                        static_cast<std::uint64_t>(c.k));
+  };
+  const auto add = [&](std::unique_ptr<decode::DraftSource> source) { sources.push_back({std::move(source), {}}); };
+  switch (static_cast<Source>(c.source)) {
+    case Source::mtp: add(std::make_unique<decode::Assistant>()); break;
+    case Source::lookup: add(std::make_unique<decode::Lookup>(512)); break;
+    case Source::random: add(test(TestDraftKind::random)); break;
+    case Source::wrong: add(test(TestDraftKind::wrong)); break;
+    case Source::oracle: add(test(TestDraftKind::oracle)); break;
+    case Source::automatic:
+      add(std::make_unique<decode::Assistant>());
+      add(std::make_unique<decode::Lookup>(512));
+      return Speculation(std::move(sources));
+  }
+  return Speculation(std::move(sources), c.k);
+}
+
+constexpr std::array kSizes = {7, 6, 6, 7, 2};  // subjects, settings, sources, k - 1, threads - 1
+
+std::vector<std::array<int, 5>> all_cases() {
+  std::vector<std::array<int, 5>> all;
+  std::array<int, 5> at{};
+  for (;;) {
+    all.push_back(at);
+    std::size_t digit = 0;
+    while (digit < at.size() && ++at[digit] == kSizes[digit]) at[digit++] = 0;
+    if (digit == at.size()) return all;
+  }
+}
+
+// Cases in which any two values of any two properties meet: always the one of some random ones that adds most.
+std::vector<std::array<int, 5>> covering_cases() {
+  std::map<std::array<int, 4>, bool> met;  // property, value, property, value
+  const auto news = [&](const std::array<int, 5>& c) {
+    int count = 0;
+    for (int a = 0; a < 5; ++a)
+      for (int b = a + 1; b < 5; ++b) count += !met.contains({a, c[a], b, c[b]});
+    return count;
+  };
+  std::size_t pairs = 0;
+  for (int a = 0; a < 5; ++a)
+    for (int b = a + 1; b < 5; ++b) pairs += static_cast<std::size_t>(kSizes[a]) * kSizes[b];
+  Random random(1);
+  std::vector<std::array<int, 5>> cases;
+  while (met.size() < pairs) {
+    std::array<int, 5> best{};
+    int most = -1;
+    for (int attempt = 0; attempt < 400; ++attempt) {
+      std::array<int, 5> c;
+      for (std::size_t i = 0; i < c.size(); ++i) c[i] = random.below(kSizes[i]);
+      if (const int count = news(c); count > most) best = c, most = count;
+    }
+    if (most == 0) continue;
+    for (int a = 0; a < 5; ++a)
+      for (int b = a + 1; b < 5; ++b) met[{a, best[a], b, best[b]}] = true;
+    cases.push_back(best);
+  }
+  return cases;
+}
+
+const suite<"identity"> identity = [] {
+  "any drafts, the same tokens and log probabilities"_test = [] {
+    std::vector<Subject> subjects;
+    for (const Pair& pair : fixture_pairs()) subjects.push_back(tiny_subject(pair));
+    subjects.push_back(pebble_subject());
+    std::map<std::pair<int, int>, Output> plain;
+    std::int64_t runs = 0, rounds = 0;
+    std::array<std::int64_t, 6> accepted{};
+    const auto check = [&](const std::array<int, 5>& values) {
+      const Case c{values[0], values[1], values[2], values[3] + 1, values[4] + 1};
+      Subject& subject = subjects[c.subject];
+      const auto setting = static_cast<Setting>(c.setting);
+      Output& expected = plain[{c.subject, c.setting}];
+      if (expected.ids.empty()) expected = produce(subject, setting, 1, nullptr);
+      expect(fatal(expected.ids.size() == kTokens));
+      Speculation speculation = speculation_of(c, subject, expected);
+      const Output output = produce(subject, setting, c.threads, &speculation);
+      const bool same = output.ids == expected.ids && output.logprobs.size() == expected.logprobs.size() &&
+                        std::memcmp(output.logprobs.data(), expected.logprobs.data(), output.logprobs.size() * sizeof(float)) == 0;
+      expect(same) << subject.pair.name << kSettingNames[c.setting] << kSourceNames[c.source] << "k" << c.k << "threads"
+                   << c.threads;
+      ++runs;
+      rounds += output.rounds;
+      accepted[c.source] += output.accepted;
+    };
+
+    if (std::getenv("LAPIDARY_FULL")) {
+      for (const auto& c : all_cases()) check(c);
+    } else {
+      for (const auto& c : covering_cases()) check(c);
+      Random random(2);
+      while (rounds < kRounds) {  // of the small models
+        std::array<int, 5> c;
+        for (std::size_t i = 0; i < c.size(); ++i) c[i] = random.below(kSizes[i]);
+        c[0] = random.below(6);
+        check(c);
+      }
+    }
+    std::printf("identity: %lld runs, %lld rounds\n", static_cast<long long>(runs), static_cast<long long>(rounds));
+    expect(rounds >= kRounds);
+    for (const Source source : {Source::mtp, Source::lookup, Source::random, Source::oracle, Source::automatic})
+      expect(accepted[static_cast<std::size_t>(source)] > 0) << kSourceNames[static_cast<std::size_t>(source)] << "never engaged";
+    expect(accepted[static_cast<std::size_t>(Source::wrong)] == 0_i64);
+    for (int subject = 0; subject < 7; ++subject) {  // the schema and the calls did limit something
+      const auto& output = plain[{subject, static_cast<int>(Setting::calls)}];
+      const auto closed = std::ranges::count(output.ids, subjects[subject].call.close);
+      expect(output.ids.empty() || closed > 0) << subjects[subject].pair.name << "made no call";
+    }
+  };
+};
+
+}  // namespace
+}  // namespace lapidary::test

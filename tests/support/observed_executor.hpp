@@ -1,0 +1,38 @@
+// A backend whose steps a test sees, and may spoil, before anyone else does.
+#pragma once
+
+#include "link/executor.hpp"
+
+namespace lapidary::test {
+
+class ObservedExecutor final : public link::Executor {
+ public:
+  ObservedExecutor(link::Executor& inner, link::Tap tap) : inner_(inner), tap_(std::move(tap)) {}
+
+  void run(std::span<const graph::SegmentId> segments, const link::Run& run) override {
+    const link::Tap both = [&](const link::StepResult& result) {
+      tap_(result);
+      if (run.tap) (*run.tap)(result);
+    };
+    link::Run observed = run;
+    observed.tap = &both;
+    inner_.run(segments, observed);
+  }
+  graph::RoundState& state(int slot) override { return inner_.state(slot); }
+  link::SegmentSeconds seconds() const override { return inner_.seconds(); }
+  std::span<const float> hidden(int output) const override { return inner_.hidden(output); }
+  std::span<const float> logits(int output) const override { return inner_.logits(output); }
+  std::int32_t next(int output) const override { return inner_.next(output); }
+  std::span<const float> key(int slot, int layer, int kv_head, int position) const override {
+    return inner_.key(slot, layer, kv_head, position);
+  }
+  std::span<const float> value(int slot, int layer, int kv_head, int position) const override {
+    return inner_.value(slot, layer, kv_head, position);
+  }
+
+ private:
+  link::Executor& inner_;
+  link::Tap tap_;
+};
+
+}  // namespace lapidary::test
