@@ -26,11 +26,14 @@ void check_pair(const graph::Shape& target, const graph::AssistantShape& assista
   expect_equal(where, "backbone_hidden_size", target.hidden, assistant.target_hidden);
   for (const graph::LayerShape& layer : drafter.each_layer()) {
     const std::int32_t source = drafter_source(target, layer.kind);
+    const bool sliding = layer.kind == graph::LayerKind::sliding;
     if (source < 0)
-      fail(ErrorKind::shape_mismatch, where, "layer_types, expected kinds of layers that the target has, got another");
+      fail(ErrorKind::shape_mismatch, where,
+           std::string("layer_types, expected kinds of layers whose K/V the target has, got ") +
+               (sliding ? "sliding_attention" : "full_attention"));
     const graph::LayerShape& read = target.layers[source];
-    expect_equal(where, "head_dim", read.head_dim, layer.head_dim);
-    if (layer.kind == graph::LayerKind::sliding) expect_equal(where, "sliding_window", target.window, drafter.window);
+    expect_equal(where, sliding ? "head_dim" : "global_head_dim", read.head_dim, layer.head_dim);
+    if (sliding) expect_equal(where, "sliding_window", target.window, drafter.window);
     if (drafter.heads % read.kv_heads != 0)
       fail(ErrorKind::shape_mismatch, where,
            "num_attention_heads, expected a multiple of the target's " + std::to_string(read.kv_heads) +

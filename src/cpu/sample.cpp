@@ -161,6 +161,7 @@ void adjust_listed(const float* logits, const std::int32_t* tokens, int n, const
   const Penalties penalised{sampling.repetition, sampling.presence, sampling.frequency};
   for (int i = 0; i < n; ++i) {
     const std::int32_t token = tokens[i];
+    assert(!sampling.penalises() || static_cast<std::size_t>(token) < selection.counts.size());
     y[i] = logits[i];
     for (const auto& [biased, bias] : sampling.bias)
       if (biased == token) y[i] += bias;

@@ -113,6 +113,7 @@ Binder::Binder(const Checkpoint& checkpoint, graph::Owner owner)
     : checkpoint_(checkpoint), owner_(owner), prefix_(kPrefixes[0]) {
   for (const std::string_view prefix : kPrefixes)
     if (checkpoint.find(std::string(prefix) + "embed_tokens.weight")) prefix_ = prefix;
+  required(prefix_ + "embed_tokens.weight");
   fused_experts_ = checkpoint.find(prefix_ + "layers.0.experts.gate_up_proj") != nullptr;
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "graph/row.hpp"
@@ -34,7 +35,7 @@ inline double exponential(std::uint32_t word) { return -std::log((word + 0.5) * 
 
 // What a row's settings leave of its logits.
 struct Distribution {
-  std::vector<double> probabilities;  // [vocab]
+  std::vector<double> probabilities;  // [n]
   double gap = 1.0;  // relative distance of the closest decision to its threshold
 };
 
@@ -60,11 +61,20 @@ inline std::vector<double> adjusted(const std::vector<float>& logits, const grap
   return y;
 }
 
-// At least one adjusted logit must be above -inf.
-inline Distribution distribution(const std::vector<float>& logits, const graph::Selection& selection,
-                                 const graph::SelectRow& row) {
-  const graph::Sampling& sampling = selection.sampling;
-  const std::vector<double> y = adjusted(logits, selection, row);
+// Of logits that belong to a list of different tokens: as if all others were -inf, by place in the list.
+inline std::vector<double> adjusted_listed(const std::vector<float>& logits, const std::vector<std::int32_t>& tokens,
+                                           std::int32_t vocab, const graph::Selection& selection,
+                                           const graph::SelectRow& row) {
+  std::vector<float> all(vocab, -INFINITY);
+  for (std::size_t i = 0; i < tokens.size(); ++i) all[tokens[i]] = logits[i];
+  const std::vector<double> y = adjusted(all, selection, row);
+  std::vector<double> listed;
+  for (const std::int32_t token : tokens) listed.push_back(y[token]);
+  return listed;
+}
+
+// y: [n] adjusted logits, at least one of them above -inf
+inline Distribution distribution(const std::vector<double>& y, const graph::Sampling& sampling) {
   std::vector<std::int32_t> order(y.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) { return y[a] > y[b]; });
@@ -105,17 +115,24 @@ inline Distribution distribution(const std::vector<float>& logits, const graph::
   return result;
 }
 
+inline Distribution distribution(const std::vector<float>& logits, const graph::Selection& selection,
+                                 const graph::SelectRow& row) {
+  return distribution(adjusted(logits, selection, row), selection.sampling);
+}
+
 struct Pick {
   std::int32_t token = 0;
   double margin = 1.0;  // relative distance of the second best
 };
 
-inline Pick pick(const std::vector<double>& probabilities, const graph::Sampling& sampling, std::int64_t index) {
+// tokens: those that the probabilities belong to; empty = 0..n-1
+inline Pick pick(const std::vector<double>& probabilities, const graph::Sampling& sampling, std::int64_t index,
+                 std::span<const std::int32_t> tokens = {}) {
   Pick result;
   double best = INFINITY, second = INFINITY;
   for (std::size_t i = 0; i < probabilities.size(); ++i) {
     if (probabilities[i] == 0.0) continue;
-    const auto token = static_cast<std::int32_t>(i);
+    const std::int32_t token = tokens.empty() ? static_cast<std::int32_t>(i) : tokens[i];
     const double cost = exponential(noise_word(sampling.seed, index, sampling.stream, token)) / probabilities[i];
     if (cost < best) {
       second = best;
