@@ -20,6 +20,7 @@ struct DraftFlags {
   DraftKind kind = DraftKind::automatic;
   std::optional<int> tokens;  // k; none = chosen round by round
 
+  bool asks_for_assistant() const { return kind == DraftKind::mtp || !model.empty(); }
   void add_to(CLI::App& command);
 };
 

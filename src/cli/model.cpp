@@ -1,6 +1,7 @@
 #include "cli/model.hpp"
 
 #include <charconv>
+#include <cstdio>
 #include <filesystem>
 
 #if defined(__APPLE__)
@@ -73,9 +74,14 @@ link::Program ModelFlags::load(const DraftFlags& draft) const {
   link::Options resolved = options;
   if (!memory.empty()) resolved.memory_limit_bytes = parse_bytes(memory);
   const Pairing pairing = pair(draft, folder);
-  std::optional<Checkpoint> assistant;
-  if (pairing.assistant) assistant = Checkpoint::open(*pairing.assistant);
-  return link::link(Checkpoint::open(folder), std::move(assistant), *pairing.graph, resolved);
+  if (pairing.assistant) try {
+    return link::link(Checkpoint::open(folder), Checkpoint::open(*pairing.assistant), *pairing.graph, resolved);
+  } catch (const Error& error) {
+    // What merely lay beside the model must not keep it from running.
+    if (draft.asks_for_assistant()) throw;
+    std::fprintf(stderr, "%s; going on without this assistant\n", error.message().c_str());
+  }
+  return link::link(Checkpoint::open(folder), std::nullopt, *pairing.graph, resolved);
 }
 
 }  // namespace lapidary::cli

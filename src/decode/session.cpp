@@ -126,6 +126,7 @@ bool Session::round(const Drafts& drafts, const graph::Request* request, const R
     steps = 0;
   }
   drafted_ = drafts.count;
+  written_ = std::max(written_, begin + 1 + drafted_);
   if (hooks.prune) {
     if (steps) executor_.run(kDraftSteps.last(steps), run);
     if (!cancelled()) {
@@ -143,7 +144,6 @@ bool Session::round(const Drafts& drafts, const graph::Request* request, const R
   }
   tokens_.push_back(bonus);
   for (int i = 0; i < state.accepted; ++i) tokens_.push_back(next(i));
-  written_ = std::max(written_, begin + 1 + drafted_);
   return true;
 }
 

@@ -102,6 +102,19 @@ const suite<"drafting"> drafting = [] {
     expect(lapidary("generate hello --model " + target).err.find("model.safetensors") != std::string::npos);
   };
 
+  "an assistant that merely lies beside the model and is broken is left out with a word"_test = [] {
+    const TemporaryFolder folder;
+    std::filesystem::copy(kPebble, folder.path("pebble"));
+    std::filesystem::create_directories(folder.path("pebble-assistant"));
+    std::filesystem::copy_file(kAssistant + "/config.json", folder.path("pebble-assistant/config.json"));
+    const std::string request = "generate --json --temperature 0 --max-tokens 8 hello --model " + folder.path("pebble");
+    const Outcome run = lapidary(request);
+    expect(run.status == 0_i && run.err.starts_with("[") && run.err.find("without this assistant") != std::string::npos) << run.err;
+    expect(at(json_of(run), {"stats", "draft"}).find("assistant") == nullptr);
+    for (const std::string& asked : {std::string(" --draft-kind mtp"), " --draft-model " + folder.path("pebble-assistant")})
+      expect(lapidary(request + asked).status == 1_i) << asked;
+  };
+
   "check-exact finds this machine exact"_test = [] {
     const Outcome run = lapidary("check-exact --positions 40 --draft-kind mtp");
     expect(run.status == 0_i) << run.err;

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <vector>
 
+#include "cpu/golden_sampling.hpp"
 #include "cpu/kernels.hpp"
 #include "reference/sample.hpp"
 #include "support/cases.hpp"
@@ -19,65 +20,16 @@ namespace lapidary::test {
 namespace {
 
 using namespace boost::ut;
-namespace dom = simdjson::dom;
 
 constexpr int kDraws = kSlowBuild ? 400 : 4000;  // of each case along each axis
 constexpr double kLimit = 5.0;  // standard deviations; a right sampler is at most 3.3 off here, chance allows 4
 
-struct GoldenCase {
-  int number = 0;
-  std::string name;
-  std::vector<float> logits;
-  std::vector<double> probabilities;
-  std::vector<std::int32_t> suppressed, counts;
-  std::vector<std::pair<std::int32_t, float>> bias;
-  graph::Sampling sampling;  // refers to the lists above
-
-  GoldenCase(int number_of_case, dom::element vectors, dom::element entry) : number(number_of_case) {
-    const dom::element parameters = entry["parameters"];
-    name = std::string(std::string_view(entry["vector"])) + " " + simdjson::to_string(parameters);
-    for (const dom::element value : dom::array(vectors[std::string_view(entry["vector"])]))
-      logits.push_back(value.is_null() ? -INFINITY : static_cast<float>(double(value)));
-    for (const double value : dom::array(entry["probabilities"])) probabilities.push_back(value);
-    counts.assign(logits.size(), 0);
-    for (const auto& [key, value] : dom::object(parameters)) {
-      if (key == "suppress") {
-        for (const std::int64_t token : dom::array(value)) suppressed.push_back(static_cast<std::int32_t>(token));
-      } else if (key == "history") {
-        for (const std::int64_t token : dom::array(value)) ++counts[static_cast<std::size_t>(token)];
-      } else if (key == "bias") {
-        for (const auto& [token, change] : dom::object(value))
-          bias.emplace_back(std::stoi(std::string(token)), static_cast<float>(double(change)));
-      } else {
-        set(key, static_cast<float>(double(value)));
-      }
-    }
-    sampling.suppressed = suppressed;
-    sampling.bias = bias;
-  }
-  GoldenCase(const GoldenCase&) = delete;
-
-  void set(std::string_view key, float value) {
-    if (key == "temperature") sampling.temperature = value;
-    else if (key == "top_k") sampling.top_k = static_cast<std::int32_t>(value);
-    else if (key == "top_p") sampling.top_p = value;
-    else if (key == "min_p") sampling.min_p = value;
-    else if (key == "repetition_penalty") sampling.repetition = value;
-    else if (key == "presence_penalty") sampling.presence = value;
-    else if (key == "frequency_penalty") sampling.frequency = value;
-    else expect(false) << "unknown parameter" << key;
-  }
-};
-
 // Calls check(case) for every case with a temperature, until one returns false.
 void for_each_case(const std::function<bool(const GoldenCase&)>& check) {
-  dom::parser parser;
-  const dom::element golden = parser.load(kFixtures + "/sampling/sampling.json");
-  int number = 0;
-  for (const dom::element entry : golden["cases"]) {
-    const GoldenCase one(number++, golden["vectors"], entry);
-    if (one.sampling.temperature > 0.0f && !check(one)) return;
-  }
+  bool go_on = true;
+  for_each_golden_case([&](const GoldenCase& one, simdjson::dom::element) {
+    if (go_on && one.sampling.temperature > 0.0f) go_on = check(one);
+  });
 }
 
 // What chooses a token of a case: the kernel, or something that is wrong. The sampling has the seed and stream of the draw.

@@ -5,6 +5,7 @@
 
 #include "cpu/kernel_rows.hpp"
 #include "cpu/noise.hpp"
+#include "cpu/random_settings.hpp"
 #include "reference/sample.hpp"
 
 namespace lapidary::test {
@@ -49,53 +50,26 @@ std::int32_t sample_listed(const std::vector<float>& logits, const Ids& tokens, 
   return sample_listed(FloatRows{logits}, {tokens}, &selection).front();
 }
 
-// A request with all that a row can have, at random, and a list of some of the vocabulary.
-struct RandomRequest {
+// Random settings, and a list of some of the vocabulary.
+struct RandomRequest : RandomSettings {
   int vocab;
   Ids tokens;
   std::vector<float> logits;  // of the tokens
-  Ids suppressed, counts, drafted;
-  std::vector<std::pair<std::int32_t, float>> bias;
-  std::vector<std::uint32_t> mask;
-  Sampling sampling;
-  std::int64_t index = 0;
 
-  RandomRequest(Random& random, int vocab_size)
-      : vocab(vocab_size), tokens(random_list(random, 1 + random.below(vocab_size), vocab_size)) {
+  RandomRequest(Random& random, int vocab_size) : RandomRequest(random, vocab_size, 1 + random.below(vocab_size)) {}
+
+  std::int32_t sampled() const { return sample_listed(logits, tokens, sampling, row(), counts); }
+
+ private:
+  RandomRequest(Random& random, int vocab_size, int listed)
+      : RandomSettings(random, vocab_size, listed), vocab(vocab_size), tokens(random_list(random, listed, vocab_size)) {
     const bool coarse = random.chance(3);  // many equal logits
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
+    for (int i = 0; i < listed; ++i) {
       const double logit = random.uniform(-8, 8);
       logits.push_back(random.chance(40) ? random.chance(2) ? kNaN : -kInfinity
                                          : static_cast<float>(coarse ? std::round(logit) : logit));
     }
-    while (random.chance(2)) suppressed.push_back(random.below(vocab + 5));
-    while (random.chance(2)) bias.emplace_back(random.below(vocab + 5), static_cast<float>(random.uniform(-5, 5)));
-    if (random.chance(2)) {
-      sampling.repetition = random.chance(2) ? 1.0f : static_cast<float>(random.uniform(0.7, 2.0));
-      sampling.presence = random.chance(2) ? 0.0f : static_cast<float>(random.uniform(-1.0, 2.0));
-      sampling.frequency = random.chance(2) ? 0.0f : static_cast<float>(random.uniform(-0.5, 1.0));
-      counts.assign(vocab, 0);
-      for (int i = 0; i < vocab / 2; ++i) ++counts[random.below(vocab)];
-    }
-    for (int i = random.below(8); i > 0; --i) drafted.push_back(random.below(vocab));
-    if (random.chance(3)) {
-      mask.resize((vocab + 31) / 32);
-      for (std::uint32_t& word : mask) word = static_cast<std::uint32_t>(random.bits());
-    }
-    sampling.temperature = random.chance(8) ? 0.0f : static_cast<float>(random.uniform(0.2, 3.0));
-    sampling.top_k = random.chance(2) ? 0 : 1 + random.below(static_cast<int>(tokens.size()) + 10);
-    sampling.top_p = random.chance(2) ? 1.0f : static_cast<float>(random.uniform(0.0, 1.0));
-    sampling.min_p = random.chance(2) ? 0.0f : static_cast<float>(random.uniform(0.0, 0.5));
-    sampling.seed = random.bits();
-    sampling.stream = static_cast<std::uint32_t>(random.below(4));
-    index = static_cast<std::int64_t>(random.bits() >> 20);
-    sampling.suppressed = suppressed;
-    sampling.bias = bias;
   }
-  RandomRequest(const RandomRequest&) = delete;
-
-  graph::SelectRow row() const { return {index, drafted, mask}; }
-  std::int32_t sampled() const { return sample_listed(logits, tokens, sampling, row(), counts); }
 };
 
 suite<"sample from a list"> listed_suite = [] {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "cpu/noise.hpp"
+#include "cpu/random_settings.hpp"
 #include "cpu/sample_rows.hpp"
 #include "reference/sample.hpp"
 
@@ -96,51 +97,19 @@ const suite<"noise"> noise = [] {
   };
 };
 
-// A request with all that a row can have, at random.
-struct RandomRequest {
+struct RandomRequest : RandomSettings {
   std::vector<float> logits;
-  std::vector<std::int32_t> suppressed, counts, drafted;
-  std::vector<std::pair<std::int32_t, float>> bias;
-  std::vector<std::uint32_t> mask;
-  Sampling sampling;
-  std::int64_t index = 0;
 
-  RandomRequest(Random& random, int n) {
+  RandomRequest(Random& random, int n) : RandomSettings(random, n, n) {
     const bool coarse = random.chance(3);  // many equal logits
     for (int i = 0; i < n; ++i) {
       const double logit = random.uniform(-8, 8);
       logits.push_back(random.chance(40) ? -kInfinity : static_cast<float>(coarse ? std::round(logit) : logit));
     }
     logits[random.below(n)] = 9.0f;
-    while (random.chance(2)) suppressed.push_back(random.below(n + 5));
-    while (random.chance(2)) bias.emplace_back(random.below(n + 5), static_cast<float>(random.uniform(-5, 5)));
-    if (random.chance(2)) {
-      sampling.repetition = random.chance(2) ? 1.0f : static_cast<float>(random.uniform(0.7, 2.0));
-      sampling.presence = random.chance(2) ? 0.0f : static_cast<float>(random.uniform(-1.0, 2.0));
-      sampling.frequency = random.chance(2) ? 0.0f : static_cast<float>(random.uniform(-0.5, 1.0));
-      counts.assign(n, 0);
-      for (int i = 0; i < n / 2; ++i) ++counts[random.below(n)];
-    }
-    for (int i = random.below(8); i > 0; --i) drafted.push_back(random.below(n));
-    if (random.chance(3)) {
-      mask.resize((n + 31) / 32);
-      for (std::uint32_t& word : mask) word = static_cast<std::uint32_t>(random.bits());
-      const int kept = random.below(n);
-      mask[kept / 32] |= 1u << (kept % 32);
-    }
-    sampling.temperature = random.chance(8) ? 0.0f : static_cast<float>(random.uniform(0.2, 3.0));
-    sampling.top_k = random.chance(2) ? 0 : 1 + random.below(n + 10);
-    sampling.top_p = random.chance(2) ? 1.0f : static_cast<float>(random.uniform(0.0, 1.0));
-    sampling.min_p = random.chance(2) ? 0.0f : static_cast<float>(random.uniform(0.0, 0.5));
-    sampling.seed = random.bits();
-    sampling.stream = static_cast<std::uint32_t>(random.below(4));
-    index = static_cast<std::int64_t>(random.bits() >> 20);
-    sampling.suppressed = suppressed;
-    sampling.bias = bias;
+    if (const int kept = random.below(n); !mask.empty()) mask[kept / 32] |= 1u << (kept % 32);
   }
-  RandomRequest(const RandomRequest&) = delete;
 
-  graph::SelectRow row() const { return {index, drafted, mask}; }
   std::int32_t sampled() const { return sample(logits, sampling, row(), counts); }
 };
 

@@ -131,6 +131,23 @@ const suite<"speculation"> speculation = [] {
     }
   };
 
+  "a round cancelled after its rows were computed has still overwritten what they replaced"_test = [] {
+    Loaded model(kPair.target, {.context_tokens = 256, .chunk_rows = 8});  // window 16: rings of 64 positions
+    std::atomic<bool> cancel = false;
+    ObservedExecutor executor(*model.executor, [&](const link::StepResult& result) {
+      cancel = cancel || (result.rows == 8 && result.step.rows == graph::RowSet::last);
+    });
+    Session session(model.program, executor);
+    session.prefill(Tokens(100, 5));
+    const Tokens drafts(7, 9);
+    Session::RoundHooks hooks;
+    hooks.cancel = &cancel;
+    const std::int32_t oldest = 100 + 16 - 1 - 64;  // the least length that can be gone back to
+    expect(session.can_rollback(oldest));
+    expect(!session.round({7, drafts.data()}, nullptr, hooks));
+    expect(session.length() == 100_i && !session.can_rollback(oldest + 7) && session.can_rollback(oldest + 8));
+  };
+
   "statistics add up"_test = [] {
     Loaded model(kPair.target, {.context_tokens = 256}, 1, kPair.assistant);
     for (const auto k : {std::optional<int>(), std::optional<int>(0), std::optional<int>(4)}) {
