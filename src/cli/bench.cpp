@@ -15,7 +15,6 @@ namespace {
 
 struct BenchFlags {
   ModelFlags model;
-  int threads = 0;
   std::vector<int> prompts = {64};
   std::vector<int> generations = {32};
   int depth = 0;
@@ -60,7 +59,7 @@ void run(BenchFlags flags) {
 
   const Clock::time_point start = Clock::now();
   const link::Program program = flags.model.load();
-  const auto executor = cpu::make_executor(program, flags.threads ? flags.threads : cpu::default_threads());
+  const auto executor = cpu::make_executor(program, program.plan.threads);
   const double load_seconds = seconds_since(start);
 
   const int vocab = program.graph->shape.vocab;
@@ -99,7 +98,6 @@ void add_bench(CLI::App& app) {
   CLI::App* command = app.add_subcommand("bench", "Measure load time, memory with a full context, and tokens per second");
   const auto flags = std::make_shared<BenchFlags>();
   flags->model.add_to(*command);
-  command->add_option("--threads", flags->threads, "default: one per core")->check(CLI::Range(1, 256));
   command->add_option("-p,--prompt", flags->prompts, "prompt lengths to measure, 0 for none")->delimiter(',');
   command->add_option("-n,--generate", flags->generations, "numbers of decoded tokens to measure, 0 for none")->delimiter(',');
   command->add_option("-d,--depth", flags->depth, "tokens in the cache before the measured ones");

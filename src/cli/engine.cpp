@@ -23,14 +23,13 @@ text::Tokenizer open_tokenizer(const link::Program& program) {
 void EngineFlags::add_to(CLI::App& command) {
   model.add_option_to(command);
   draft.add_to(command);
-  command.add_option("--threads", threads, "default: one per core")->check(CLI::Range(1, 256));
 }
 
 Engine::Engine(const EngineFlags& flags)
     : start(Clock::now()), program(flags.model.load(flags.draft)), tokenizer(open_tokenizer(program)),
       chat_template(text::choose_template(program.checkpoint.folder(), program.graph->shape.ple_width > 0)),
       defaults(decode::read_generation_defaults(program.checkpoint.folder())),
-      executor(cpu::make_executor(program, flags.threads ? flags.threads : cpu::default_threads())),
+      executor(cpu::make_executor(program, program.plan.threads)),
       session(program, *executor), speculation(make_speculation(flags.draft, program)), load_seconds(std::chrono::duration<double>(Clock::now() - start).count()) {}
 
 std::int32_t required_special(const text::Tokenizer& tokenizer, const char* name) {

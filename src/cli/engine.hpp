@@ -16,7 +16,6 @@ namespace lapidary::cli {
 struct EngineFlags {
   ModelFlags model;
   DraftFlags draft;
-  int threads = 0;
 
   void add_to(CLI::App& command);
 };

@@ -95,7 +95,8 @@ void print_text(const link::Program& program, bool with_graph) {
             << "\n  K/V bytes      " << plan.kv_bytes_per_token << "\n\nmemory for " << plan.context_tokens
             << " tokens, prompt chunks of " << plan.chunk_rows << "\n  weights mapped " << plan.weights_mapped_bytes
             << " bytes\n  K/V            " << plan.kv_bytes << " bytes\n  arena          " << plan.arena_bytes
-            << " bytes\n  constants      " << plan.constants_bytes << " bytes\n  anonymous      " << plan.anonymous_bytes()
+            << " bytes\n  constants      " << plan.constants_bytes << " bytes\n  repacked       " << plan.repacked_bytes
+            << " bytes\n  threads        " << plan.room_bytes << " bytes\n  anonymous      " << plan.anonymous_bytes()
             << " bytes\n";
   if (program.assistant) {
     const link::TokenCost draft = link::cost_of_draft(program);
@@ -136,6 +137,8 @@ Value json_of(const link::Program& program, bool with_graph) {
                                {"kv_bytes", bytes(plan.kv_bytes)},
                                {"arena_bytes", bytes(plan.arena_bytes)},
                                {"constants_bytes", bytes(plan.constants_bytes)},
+                               {"repacked_bytes", bytes(plan.repacked_bytes)},
+                               {"thread_bytes", bytes(plan.room_bytes)},
                                {"anonymous_bytes", bytes(plan.anonymous_bytes())}}},
   };
   if (program.assistant) {

@@ -18,7 +18,6 @@ struct LogitsFlags {
   std::string ids_file;
   std::string output;
   bool hidden = false;
-  int threads = 0;
   int greedy = 0;
 };
 
@@ -114,7 +113,7 @@ void run(LogitsFlags flags) {
   if (!flags.model.options.context_tokens)
     flags.model.options.context_tokens = static_cast<std::int32_t>(longest) + flags.greedy;
   const link::Program program = flags.model.load();
-  const auto executor = cpu::make_executor(program, flags.threads ? flags.threads : cpu::default_threads());
+  const auto executor = cpu::make_executor(program, program.plan.threads);
   Results results;
   for (std::size_t i = 0; i < prompts.size(); ++i)
     run_prompt(program, *executor, flags, prompts[i], "prompt" + std::to_string(i), results);
@@ -126,11 +125,10 @@ void run(LogitsFlags flags) {
 void add_logits(CLI::App& app) {
   CLI::App* command = app.add_subcommand("logits", "Write the logits of every position to a safetensors file");
   const auto flags = std::make_shared<LogitsFlags>();
-  flags->model.add_to(*command);
+  flags->model.add_to(*command, link::Numeric::exact);
   command->add_option("--ids", flags->ids_file, "JSON list of lists of token ids")->required();
   command->add_option("-o,--output", flags->output, "file to write: prompt<i>.logits, prompt<i>.greedy, ...")->required();
   command->add_flag("--hidden", flags->hidden, "also the residual stream after each layer and the final norm");
-  command->add_option("--threads", flags->threads, "default: one per core")->check(CLI::Range(1, 256));
   command->add_option("--greedy", flags->greedy, "also this many greedy tokens after each prompt, printed too")
       ->check(CLI::NonNegativeNumber);
   command->callback([flags] { run(*flags); });

@@ -15,13 +15,14 @@ struct ModelFlags {
   link::Options options;
   std::string memory;  // "512M", "8G"
 
-  void add_to(CLI::App& command);         // the checkpoint as an argument
+  // The checkpoint as an argument.
+  void add_to(CLI::App& command, link::Numeric numeric = link::Numeric::fast);
   void add_option_to(CLI::App& command);  // the checkpoint as --model, pebble when not given
   link::Program load() const;  // without an assistant
   link::Program load(const DraftFlags& draft) const;
 
  private:
-  void add_limits_to(CLI::App& command);
+  void add_limits_to(CLI::App& command, link::Numeric numeric);
 };
 
 // pebble, the model that comes with lapidary: installed beside it or in its source tree.

@@ -5,7 +5,7 @@
 #include "cpu/dot.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/math.hpp"
-#include "cpu/norm.hpp"
+#include "cpu/norm_rope.hpp"
 #include "cpu/share.hpp"
 #include "graph/graph.hpp"
 
@@ -61,44 +61,19 @@ struct Softmax {
   }
 };
 
-// out = rope(x * factor * weight); x, weight, out: [head_dim]; angles: [head_dim]
-void norm_rope(const float* x, float factor, const float* weight, const float* angles, int head_dim, float* out) {
-  const int half = head_dim / 2;
-  for (int i = 0; i < half; ++i) {
-    const float a = x[i] * factor * weight[i];
-    const float b = x[i + half] * factor * weight[i + half];
-    const float cosine = angles[i], sine = angles[i + half];
-    out[i] = a * cosine - b * sine;
-    out[i + half] = b * cosine + a * sine;
-  }
-}
-
 }  // namespace
 
 void qkv_norm_rope(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape,
                    bool values_are_keys, float epsilon, const link::KvCache* cache, Out q, Part part) {
   const int d = shape.head_dim;
-  const int units = shape.heads + (cache ? 2 * shape.kv_heads : 0);  // of a row: query heads, key heads, value heads
-  const Range range = share(static_cast<int>(rows.size()) * units, part);
-  for (int index = range.begin; index < range.end; ++index) {
-    const int r = index / units, unit = index % units;
-    const graph::Row& row = rows[r];
-    if (unit < shape.heads) {
-      const float* x = qkv[r] + static_cast<std::size_t>(unit) * d;
-      norm_rope(x, inverse_rms(x, d, epsilon), q_norm, angles[r], d, q[r] + static_cast<std::size_t>(unit) * d);
-      continue;
-    }
-    const int head = (unit - shape.heads) % shape.kv_heads;
-    const bool is_key = unit < shape.heads + shape.kv_heads;
-    const float* x = qkv[r] + static_cast<std::size_t>(is_key || values_are_keys ? shape.heads + head : unit) * d;
-    const float factor = inverse_rms(x, d, epsilon);
-    const std::size_t at = cache->index(row.slot, head, row.position);
-    if (is_key) {
-      norm_rope(x, factor, k_norm, angles[r], d, cache->k + at);
-    } else {
-      for (int i = 0; i < d; ++i) cache->v[at + i] = x[i] * factor;
-    }
-  }
+  for_each_head(rows, qkv, angles, q_norm, k_norm, shape, values_are_keys, epsilon, cache != nullptr, q, part,
+                [&](const graph::Row& row, int head, const float* key) {
+                  std::copy_n(key, d, cache->k + cache->index(row.slot, head, row.position));
+                },
+                [&](const graph::Row& row, int head, const float* x, float factor) {
+                  float* to = cache->v + cache->index(row.slot, head, row.position);
+                  for (int i = 0; i < d; ++i) to[i] = x[i] * factor;
+                });
 }
 
 void attention(Rows rows, In q, const link::KvCache& cache, HeadShape shape, int window, Out out, Part part) {

@@ -6,7 +6,9 @@
 #include <thread>
 #include <vector>
 
+#include "cpu/attention_bf16.hpp"
 #include "cpu/kernels.hpp"
+#include "cpu/linear_q8.hpp"
 #include "cpu/memory.hpp"
 #include "cpu/team.hpp"
 
@@ -36,7 +38,10 @@ struct BoundStep {
   std::array<const float*, 5> vectors{};          // by position in Step::weights
   std::array<const std::int32_t*, 5> ids{};       // likewise
   std::span<const float> constants{};
-  const link::KvCache* cache = nullptr;
+  const link::KvCache* cache = nullptr;           // of float32 or
+  const link::KvCacheBf16* cache_bf16 = nullptr;  // of bfloat16
+  bool q8 = false;
+  std::array<Q8Matrix, 3> q8_matrices{};          // as `matrices`
 };
 
 // The rows of a step, the first of them as it counts in the row table, and what all steps of a run share.
@@ -54,10 +59,13 @@ double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock:
 class CpuExecutor final : public link::Executor {
  public:
   CpuExecutor(const link::Program& program, int threads)
-      : program_(program), arena_(program.plan.arena_bytes), kv_(program.plan.kv_bytes), states_(program.plan.sessions),
-        team_(threads) {
+      : program_(program), arena_(program.plan.arena_bytes), kv_(program.plan.kv_bytes),
+        scales_(program.plan.repacked_bytes), rooms_(link::q8_room(program).bytes() * threads),
+        states_(program.plan.sessions), team_(threads) {
     arena_.commit();
     lay_out_caches();
+    repack_scales();
+    lay_out_rooms(threads);
     for (int id = 0; id < graph::kSegmentCount; ++id)
       if (static_cast<SegmentId>(id) != SegmentId::draft || program.assistant) record(static_cast<SegmentId>(id));
   }
@@ -91,13 +99,18 @@ class CpuExecutor final : public link::Executor {
   }
   std::int32_t next(int output) const override { return *output_row<const std::int32_t>(graph::kNext, output); }
 
-  std::span<const float> key(int slot, int layer, int kv_head, int position) const override {
+  void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const override {
     const link::KvCache& cache = caches_[layer];
-    return {cache.k + cache.index(slot, kv_head, position), static_cast<std::size_t>(cache.head_dim)};
-  }
-  std::span<const float> value(int slot, int layer, int kv_head, int position) const override {
-    const link::KvCache& cache = caches_[layer];
-    return {cache.v + cache.index(slot, kv_head, position), static_cast<std::size_t>(cache.head_dim)};
+    const link::KvCacheBf16& cache_bf16 = caches_bf16_[layer];
+    if (!program_.plan.bf16_kv) {
+      std::copy_n(cache.k + cache.index(slot, kv_head, position), k.size(), k.data());
+      std::copy_n(cache.v + cache.index(slot, kv_head, position), v.size(), v.data());
+      return;
+    }
+    for (std::size_t i = 0; i < k.size(); ++i) {
+      k[i] = from_bf16(cache_bf16.k[cache_bf16.key_index(slot, kv_head, position, static_cast<int>(i))]);
+      v[i] = from_bf16(cache_bf16.v[cache_bf16.value_index(slot, kv_head, position, static_cast<int>(i))]);
+    }
   }
 
  private:
@@ -162,12 +175,55 @@ class CpuExecutor final : public link::Executor {
   }
 
   void lay_out_caches() {
-    auto* base = reinterpret_cast<float*>(kv_.data());
     for (int l = 0; l < program_.graph->shape.layer_count; ++l) {
       const link::KvPlacement& kv = program_.plan.kv[l];
       const graph::LayerShape& layer = program_.graph->shape.layers[l];
-      caches_.push_back({base + kv.k_offset, base + kv.v_offset, layer.kv_heads, layer.head_dim, kv.capacity,
-                         program_.plan.session_floats});
+      const auto lay_out = [&](auto& cache) {
+        using Element = std::remove_pointer_t<decltype(cache.k)>;
+        cache = {reinterpret_cast<Element*>(kv_.data() + kv.k_offset_bytes), reinterpret_cast<Element*>(kv_.data() + kv.v_offset_bytes),
+                 layer.kv_heads, layer.head_dim, kv.capacity, program_.plan.session_bytes / sizeof(Element)};
+      };
+      lay_out(caches_.emplace_back());
+      lay_out(caches_bf16_.emplace_back());
+    }
+  }
+
+  // Every thread does some rows of the list of matrices and experts.
+  void repack_scales() {
+    struct Job {
+      const link::Matrix* matrix;
+      int expert;
+      std::uint32_t* scales;
+    };
+    std::vector<Job> jobs;
+    auto* at = reinterpret_cast<std::uint32_t*>(scales_.data());
+    q8_matrices_.resize(program_.matrices.size());
+    for (const graph::Segment& segment : program_.graph->segments)
+      for (const Step& step : segment.steps) {
+        if (!is_q8(program_, step)) continue;
+        for (const graph::WeightId id : step.weights) {
+          if (id == graph::kNone || q8_matrices_[id].matrix) continue;
+          const link::Matrix& matrix = program_.matrices[id];
+          q8_matrices_[id] = Q8Matrix(matrix, at);
+          for (int expert = 0; expert < std::max(1, matrix.experts); ++expert, at += scale_words(matrix))
+            jobs.push_back({&matrix, expert, at});
+        }
+      }
+    if (jobs.empty()) return;
+    team_.run([&](Part part) {
+      for (std::size_t i = static_cast<std::size_t>(part.index); i < jobs.size(); i += static_cast<std::size_t>(part.count))
+        interleave_scales(*jobs[i].matrix, jobs[i].expert, jobs[i].scales);
+    });
+  }
+
+  void lay_out_rooms(int threads) {
+    const link::Q8Room room = link::q8_room(program_);
+    for (int thread = 0; thread < threads; ++thread) {
+      std::byte* at = rooms_.data() + room.bytes() * static_cast<std::size_t>(thread);
+      thread_rooms_.push_back({.q = reinterpret_cast<std::int8_t*>(at),
+                               .factors = reinterpret_cast<float*>(at + room.quantised_bytes()),
+                               .products = reinterpret_cast<float*>(at + room.quantised_bytes() + room.factor_bytes()),
+                               .output_stride = room.outputs});
     }
   }
 
@@ -182,7 +238,7 @@ class CpuExecutor final : public link::Executor {
       case Region::rows: place.data = rows + buffer.offset * row_capacity(); break;
       case Region::draft: place.data = rows + buffer.offset; break;
       case Region::session:
-        place.data = kv_.data() + program_.plan.carry_offset * sizeof(float) + buffer.offset;
+        place.data = kv_.data() + program_.plan.carry_offset_bytes + buffer.offset;
         place.stride_bytes = 0;
         break;
     }
@@ -204,16 +260,22 @@ class CpuExecutor final : public link::Executor {
         if (weight == graph::kNone) continue;
         bound.vectors[i] = program_.vectors[weight];
         bound.ids[i] = program_.ids[weight];
-        if (program_.matrices[weight].values) bound.matrices[bound.matrix_count++] = &program_.matrices[weight];
+        if (!program_.matrices[weight].values) continue;
+        bound.q8_matrices[bound.matrix_count] = q8_matrices_[weight];
+        bound.matrices[bound.matrix_count++] = &program_.matrices[weight];
       }
+      bound.q8 = is_q8(program_, step);
       if (step.constants != graph::kNone) bound.constants = program_.graph->constants[step.constants];
-      if (step.op == Op::attention || step.dims.owns_kv) bound.cache = &caches_[step.dims.kv_layer];
+      if (step.op == Op::attention || step.dims.owns_kv) {
+        bound.cache = &caches_[step.dims.kv_layer];
+        bound.cache_bf16 = &caches_bf16_[step.dims.kv_layer];
+      }
     }
   }
 
   std::byte* row_data(const Place& place, const Now& now) const {
     if (place.region == Region::rows) return place.data + now.first * place.stride_bytes;
-    if (place.region == Region::session) return place.data + now.slot * program_.plan.session_floats * sizeof(float);
+    if (place.region == Region::session) return place.data + now.slot * program_.plan.session_bytes;
     return place.data;
   }
 
@@ -242,6 +304,7 @@ class CpuExecutor final : public link::Executor {
     const auto& w = bound.vectors;
     const HeadShape heads{d.heads, d.kv_heads, d.head_dim};
 
+    if (bound.q8) return execute_q8(bound, now, part);
     switch (step.op) {
       case Op::round_rows: return;  // made before anything goes by them
       case Op::embed: return embed(rows_now, matrix(0), d.scale, out(0), part);
@@ -258,9 +321,14 @@ class CpuExecutor final : public link::Executor {
       }
       case Op::linear_softcap: return linear_softcap(n, in(0), matrix(0), d.scale, out(0), part);
       case Op::qkv_norm_rope:
+        if (program_.plan.bf16_kv)
+          return qkv_norm_rope_bf16(rows_now, in(0), in(1), w[0], w[1], heads, d.values_are_keys, d.epsilon, bound.cache_bf16,
+                                    out(0), part);
         return qkv_norm_rope(rows_now, in(0), in(1), w[0], w[1], heads, d.values_are_keys, d.epsilon, bound.cache, out(0),
                              part);
-      case Op::attention: return attention(rows_now, in(0), *bound.cache, heads, d.window, out(0), part);
+      case Op::attention:
+        if (program_.plan.bf16_kv) return attention_bf16(rows_now, in(0), *bound.cache_bf16, heads, d.window, out(0), part);
+        return attention(rows_now, in(0), *bound.cache, heads, d.window, out(0), part);
       case Op::residual_norm: {
         std::array<NormOutput, 3> outputs;
         std::size_t count = 0;
@@ -290,9 +358,38 @@ class CpuExecutor final : public link::Executor {
     }
   }
 
+  void execute_q8(const BoundStep& bound, const Now& now, Part part) const {
+    const Step& step = *bound.step;
+    const graph::Dims& d = step.dims;
+    const int n = static_cast<int>(now.rows.size());
+    const In in = rows<const float>(bound.in[0], now);
+    const Out out = rows<float>(bound.out[0], now);
+    const auto& w = bound.q8_matrices;
+    const Q8Room& room = thread_rooms_[part.index];
+    switch (step.op) {
+      case Op::linear: return linear_q8(n, in, std::span(w).first(bound.matrix_count), out, room, part);
+      case Op::linear_gelu_mul: return linear_gelu_mul_q8(n, in, w[0], w[1], out, room, part);
+      case Op::linear_gelu_gate: {
+        In factor = rows<const float>(bound.in[1], now);
+        factor.data += d.offset;
+        return linear_gelu_gate_q8(n, in, w[0], factor, out, room, part);
+      }
+      case Op::linear_softcap: return linear_softcap_q8(n, in, w[0], d.scale, out, room, part);
+      case Op::expert_gelu_mul:
+        return expert_gelu_mul_q8(n, in, rows<const std::int32_t>(bound.in[1], now), d.experts_used, w[0], w[1], out, room, part);
+      case Op::expert_linear:
+        return expert_linear_q8(n, in, rows<const std::int32_t>(bound.in[1], now), d.experts_used, w[0], out, room, part);
+      default: assert(false && "no such product");
+    }
+  }
+
   const link::Program& program_;
   Memory arena_;
   Memory kv_;
+  Memory scales_, rooms_;
+  std::vector<Q8Matrix> q8_matrices_;                                   // by WeightId
+  std::vector<Q8Room> thread_rooms_;
+  std::vector<link::KvCacheBf16> caches_bf16_;                          // by layer
   std::vector<link::KvCache> caches_;                                   // by layer
   std::array<std::vector<BoundStep>, graph::kSegmentCount> segments_{};
   std::vector<RoundState> states_;                                      // by session slot

@@ -56,9 +56,8 @@ class Executor {
   virtual std::span<const float> logits(int output) const = 0;  // [vocab]
   virtual std::int32_t next(int output) const = 0;
 
-  // K and V of one position as stored, [head_dim] each.
-  virtual std::span<const float> key(int slot, int layer, int kv_head, int position) const = 0;
-  virtual std::span<const float> value(int slot, int layer, int kv_head, int position) const = 0;
+  // K and V of one position as stored; k, v: [head_dim]
+  virtual void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const = 0;
 };
 
 }  // namespace lapidary::link

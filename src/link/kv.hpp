@@ -1,4 +1,5 @@
-// The K/V cache of one layer for all session slots, as kernels address it.
+// The K/V cache of one layer for all session slots, as kernels address it. Position p lies in ring slot p % capacity; the capacity
+// is a multiple of the attention tile, so a tile of positions is one run of ring slots.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +7,7 @@
 
 namespace lapidary::link {
 
-// [session slot][kv head][ring slot][head_dim], K and V apart. Position p lies in ring slot p % capacity; the capacity is a
-// multiple of the attention tile, so a tile of positions is one run of ring slots.
+// [session slot][kv head][ring slot][head_dim], K and V apart.
 struct KvCache {
   float* k = nullptr;
   float* v = nullptr;
@@ -19,6 +19,34 @@ struct KvCache {
   std::size_t index(std::int32_t slot, std::int32_t head, std::int32_t position) const {
     const auto ring = static_cast<std::size_t>(position % capacity);
     return slot * session_stride + (static_cast<std::size_t>(head) * capacity + ring) * head_dim;
+  }
+};
+
+// bfloat16, in the order in which products of small matrices take them. [session slot][kv head], then of K blocks of 8 ring slots,
+// [head_dim / 4][4][2 slots][4]; of V blocks of 64, [head_dim / 8][16][4][2][4 slots].
+struct KvCacheBf16 {
+  std::uint16_t* k = nullptr;
+  std::uint16_t* v = nullptr;
+  std::int32_t kv_heads = 0;
+  std::int32_t head_dim = 0;
+  std::int32_t capacity = 0;
+  std::size_t session_stride = 0;   // elements
+
+  static constexpr int kKeys = 8, kValues = 64;  // positions of a block
+
+  // The first element of the head's block that holds the position, which must begin it.
+  std::size_t block(std::int32_t slot, std::int32_t head, std::int32_t position) const {
+    const auto ring = static_cast<std::size_t>(position % capacity);
+    return slot * session_stride + (static_cast<std::size_t>(head) * capacity + ring) * head_dim;
+  }
+  std::size_t key_index(std::int32_t slot, std::int32_t head, std::int32_t position, std::int32_t d) const {
+    const int at = position % kKeys;
+    return block(slot, head, position - at) + static_cast<std::size_t>(((d / 4 * 4 + at / 2) * 2 + at % 2) * 4 + d % 4);
+  }
+  std::size_t value_index(std::int32_t slot, std::int32_t head, std::int32_t position, std::int32_t d) const {
+    const int at = position % kValues;
+    return block(slot, head, position - at) +
+           static_cast<std::size_t>((((d / 8 * 16 + at / 4) * 4 + d % 8 / 2) * 2 + d % 2) * 4 + at % 4);
   }
 };
 

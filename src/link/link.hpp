@@ -18,6 +18,7 @@ struct Program {
   Checkpoint checkpoint;                 // keeps the files mapped
   std::optional<Checkpoint> assistant;   // drafts for it
   const graph::Graph* graph = nullptr;
+  Numeric numeric = Numeric::exact;
   MemoryPlan plan;
   std::vector<Matrix> matrices;          // by WeightId; empty for vectors
   std::vector<const float*> vectors;     // by WeightId; null for all but vectors
@@ -34,6 +35,20 @@ const graph::Graph& find_graph(const graph::Shape& shape, const std::string& whe
 // Without an assistant nothing of its is bound, and the draft segment cannot run.
 Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const graph::Graph& graph, const Options& options);
 
+// Whether the step multiplies quantised activations.
+bool is_q8(const Program& program, const graph::Step& step);
+// What one thread needs room for in such steps: 8 quantised rows of the longest input, 8 rows of the longest output that waits for
+// its gate.
+struct Q8Room {
+  std::size_t inputs = 0, outputs = 0;
+
+  std::size_t quantised_bytes() const { return 8 * inputs; }
+  std::size_t factor_bytes() const { return inputs * sizeof(float); }  // 4 for each row and group of at least 32
+  std::size_t product_bytes() const { return 8 * outputs * sizeof(float); }
+  std::size_t bytes() const { return quantised_bytes() + factor_bytes() + product_bytes(); }
+};
+Q8Room q8_room(const Program& program);
+
 // Bytes of a weight that one row of `step` reads: one row of a table it looks up, the experts in use.
 std::int64_t bytes_per_row(const Program& program, const graph::Step& step, graph::WeightId id);
 
@@ -45,7 +60,7 @@ struct TokenCost {
 TokenCost cost_of_token(const Program& program);
 TokenCost cost_of_draft(const Program& program);  // one more draft by the assistant
 
-// "linear_f32 affine4/64": the kernel variant a step is bound to.
+// "linear_q8 affine4/64": the kernel variant a step is bound to.
 std::string variant_of(const Program& program, const graph::Step& step);
 
 }  // namespace lapidary::link

@@ -27,6 +27,7 @@ MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, bo
   plan.chunk_rows = options.chunk_rows ? options.chunk_rows : graph.chunk_max;
   plan.verify_rows = graph.verify_max;
   plan.sessions = options.sessions;
+  plan.threads = options.threads;
   check_range("context", plan.context_tokens, max_positions);
   check_range("chunk", plan.chunk_rows, graph.chunk_max);
 
@@ -35,22 +36,23 @@ MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, bo
   const std::int32_t everything = round_up(plan.context_tokens, graph::kTile);
   const std::int32_t ring =
       round_up(shape.window + std::max(plan.chunk_rows, 2 * plan.verify_rows), graph::kTile);
+  plan.bf16_kv = options.numeric == Numeric::fast;
+  const std::size_t element_bytes = plan.bf16_kv ? sizeof(std::uint16_t) : sizeof(float);
   for (int l = 0; l < shape.layer_count; ++l) {
     const graph::LayerShape& layer = shape.layers[l];
     KvPlacement& kv = plan.kv.emplace_back();
     if (layer.kv_layer != l) continue;
     const bool full = layer.kind == graph::LayerKind::full;
     kv.capacity = full ? everything : std::min(ring, everything);
-    const std::size_t position_floats = static_cast<std::size_t>(layer.kv_heads) * layer.head_dim;
-    kv.k_offset = plan.session_floats;
-    kv.v_offset = kv.k_offset + position_floats * kv.capacity;
-    plan.session_floats = kv.v_offset + position_floats * kv.capacity;
-    if (full) plan.kv_bytes_per_token += 2 * position_floats * sizeof(float);
+    const std::size_t position_bytes = static_cast<std::size_t>(layer.kv_heads) * layer.head_dim * element_bytes;
+    kv.k_offset_bytes = plan.session_bytes;
+    kv.v_offset_bytes = kv.k_offset_bytes + position_bytes * kv.capacity;
+    plan.session_bytes = kv.v_offset_bytes + position_bytes * kv.capacity;
+    if (full) plan.kv_bytes_per_token += 2 * position_bytes;
   }
-  plan.carry_offset = plan.session_floats;
-  plan.session_floats += graph.segments[0].bytes(graph::Region::session) / sizeof(float);
-  plan.session_floats = round_up(plan.session_floats, kPageBytes / sizeof(float));
-  plan.kv_bytes = plan.session_floats * sizeof(float) * plan.sessions;
+  plan.carry_offset_bytes = plan.session_bytes;
+  plan.session_bytes = round_up(plan.session_bytes + graph.segments[0].bytes(graph::Region::session), kPageBytes);
+  plan.kv_bytes = plan.session_bytes * plan.sessions;
 
   const std::size_t row_capacity = std::max(plan.chunk_rows, plan.verify_rows);
   std::size_t row_region_bytes = 0;
@@ -76,7 +78,8 @@ void check_limit(const MemoryPlan& plan, const Options& options) {
   fail(ErrorKind::out_of_memory, "memory",
        "the plan needs more than allowed, expected at most " + std::to_string(*options.memory_limit_bytes) + " bytes, got " +
            std::to_string(plan.anonymous_bytes()) + " (K/V " + std::to_string(plan.kv_bytes) + ", arena " +
-           std::to_string(plan.arena_bytes) + ", constants " + std::to_string(plan.constants_bytes) +
+           std::to_string(plan.arena_bytes) + ", constants " + std::to_string(plan.constants_bytes) + ", repacked " +
+           std::to_string(plan.repacked_bytes) + ", threads " + std::to_string(plan.room_bytes) +
            "); a shorter context or a smaller chunk needs less");
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/graph.hpp"
+#include "link/numeric.hpp"
 
 namespace lapidary::link {
 
@@ -14,6 +15,8 @@ struct Options {
   std::int32_t context_tokens = 0;               // 0 = kDefaultContext, or less where the model ends earlier
   std::int32_t chunk_rows = 0;                   // 0 = the graph's chunk_max
   std::int32_t sessions = 1;
+  int threads = 1;
+  Numeric numeric = Numeric::exact;
   std::optional<std::size_t> memory_limit_bytes = std::nullopt;  // cap on anonymous memory
 };
 
@@ -22,8 +25,8 @@ inline constexpr std::int32_t kDefaultContext = 4096;
 // Where a layer's K/V lie inside a session's block.
 struct KvPlacement {
   std::int32_t capacity = 0;      // positions; 0 = the layer owns no K/V
-  std::size_t k_offset = 0;       // floats
-  std::size_t v_offset = 0;
+  std::size_t k_offset_bytes = 0;
+  std::size_t v_offset_bytes = 0;
 };
 
 struct MemoryPlan {
@@ -31,18 +34,22 @@ struct MemoryPlan {
   std::int32_t chunk_rows = 0;
   std::int32_t verify_rows = 0;
   std::int32_t sessions = 0;
+  int threads = 0;
   std::vector<KvPlacement> kv;        // by layer
-  std::size_t session_floats = 0;     // one session: its K/V, then its carried hidden row
-  std::size_t carry_offset = 0;       // floats
+  bool bf16_kv = false;               // K/V in bfloat16, float32 otherwise
+  std::size_t session_bytes = 0;      // one session: its K/V, then its carried hidden row
+  std::size_t carry_offset_bytes = 0;
   std::size_t output_region_bytes = 0;  // the arena begins with it, the rows region follows
 
   std::size_t weights_mapped_bytes = 0;  // bytes of the bound tensors, in the page cache
   std::size_t kv_bytes = 0;              // reserved for the whole context, committed by use
   std::size_t arena_bytes = 0;
   std::size_t constants_bytes = 0;       // norms and scales widened to float32, orders of tokens as int32
+  std::size_t repacked_bytes = 0;        // scales and biases as the fast mode reads them
+  std::size_t room_bytes = 0;            // of all threads, for quantised rows
   std::size_t kv_bytes_per_token = 0;    // of layers that keep every position
 
-  std::size_t anonymous_bytes() const { return kv_bytes + arena_bytes + constants_bytes; }
+  std::size_t anonymous_bytes() const { return kv_bytes + arena_bytes + constants_bytes + repacked_bytes + room_bytes; }
 };
 
 // Everything but the weights: those are added while binding. `max_positions` is the longest context the checkpoint allows;

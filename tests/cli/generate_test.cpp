@@ -10,7 +10,7 @@ namespace {
 using namespace boost::ut;
 using text::Value;
 
-const std::string kGreedy = " --temperature 0 --threads 1 ";
+const std::string kGreedy = " --temperature 0 --threads 1 --numeric exact ";
 
 Value json(const std::string& text) { return text::parse_json(text, "output"); }
 

@@ -100,7 +100,8 @@ const suite<"lapidary inspect"> inspect = [] {
     const auto number = [&](const char* group, const char* key) { return std::int64_t(root[group][key]); };
     expect(number("shape", "layers") == 12 && number("memory", "context_tokens") == 1000);
     expect(number("memory", "anonymous_bytes") ==
-           number("memory", "kv_bytes") + number("memory", "arena_bytes") + number("memory", "constants_bytes"));
+           number("memory", "kv_bytes") + number("memory", "arena_bytes") + number("memory", "constants_bytes") +
+               number("memory", "repacked_bytes") + number("memory", "thread_bytes"));
     // Everything but the experts out of use and all but one row of the embedding... which is the output matrix, read whole.
     expect(number("per_token", "weight_bytes") < number("memory", "weights_mapped_bytes"));
     std::int64_t steps = 0;

@@ -5,20 +5,23 @@
 #include "support/model.hpp"
 #include "support/observed_executor.hpp"
 #include "support/pairs.hpp"
+#include "support/slow_build.hpp"
 
 namespace lapidary::test {
 namespace {
 
 using namespace boost::ut;
 
+constexpr int kPositions = kSlowBuild ? 50 : 150;
+
 const suite<"exactness"> exactness = [] {
   "a sound backend passes on every kind of model"_test = [] {
     for (const Pair& pair : fixture_pairs()) {
       Loaded model(pair.target, {.context_tokens = 256}, 2);
       decode::Session session(model.program, *model.executor);
-      const decode::Exactness result = decode::check_exactness(session, 150);
+      const decode::Exactness result = decode::check_exactness(session, kPositions);
       expect(!result.difference.has_value()) << pair.name;
-      expect(result.positions == 150_i64 && result.blocks > 20_i64 && result.values > 5000_i64);
+      expect(result.positions == kPositions && result.blocks > kPositions / 8 && result.values > 30 * kPositions);
       expect(session.length() == 0_i);
     }
   };
@@ -33,7 +36,7 @@ const suite<"exactness"> exactness = [] {
           const_cast<float*>(result.out[0].floats(1))[3] *= 1.0000001f;
         });
         decode::Session session(model.program, spoilt);
-        const auto difference = decode::check_exactness(session, 150).difference;
+        const auto difference = decode::check_exactness(session, kPositions).difference;
         expect(fatal(difference.has_value())) << name_of(op) << width;
         expect(difference->step->op == op && difference->width == static_cast<int>(width) && difference->row == 1);
         const std::string text = describe(*difference);

@@ -92,7 +92,8 @@ void check_cache(Loaded& model, const Expected& expected) {
     std::vector<float> keys, values;
     for (int head = 0; head < shape.layers[l].kv_heads; ++head)
       for (int p = 0; p < static_cast<int>(ids.size()); ++p) {
-        const auto k = model.executor->key(0, l, head, p), v = model.executor->value(0, l, head, p);
+        std::vector<float> k(shape.layers[l].head_dim), v(k.size());
+        model.executor->read_kv(0, l, head, p, k, v);
         keys.insert(keys.end(), k.begin(), k.end());
         values.insert(values.end(), v.begin(), v.end());
       }

@@ -47,11 +47,11 @@ struct Subject {
   std::vector<std::int32_t> prompt;
   std::shared_ptr<const text::Grammar> schema, calls;
   decode::Markers call;
-  std::map<int, std::unique_ptr<Loaded>> models;  // by threads
+  std::map<std::pair<int, link::Numeric>, std::unique_ptr<Loaded>> models;
 
-  Loaded& model(int threads) {
-    auto& model = models[threads];
-    const link::Options options{.context_tokens = 512, .chunk_rows = 16};
+  Loaded& model(int threads, link::Numeric numeric) {
+    auto& model = models[{threads, numeric}];
+    const link::Options options{.context_tokens = 512, .chunk_rows = 16, .numeric = numeric};
     if (!model) model = std::make_unique<Loaded>(pair.target, options, threads, pair.assistant);
     return *model;
   }
@@ -121,8 +121,7 @@ struct Output {
   std::int64_t rounds = 0, accepted = 0;
 };
 
-Output produce(Subject& subject, Setting setting, int threads, Speculation* speculation) {
-  Loaded& model = subject.model(threads);
+Output produce(Subject& subject, Setting setting, Loaded& model, Speculation* speculation) {
   decode::Session session(model.program, *model.executor);
   decode::GenerateOptions options = options_of(subject, setting);
   options.speculation = speculation;
@@ -143,12 +142,13 @@ Output produce(Subject& subject, Setting setting, int threads, Speculation* spec
 
 struct Case {
   int subject, setting, source, k, threads;
+  link::Numeric numeric;
 };
 
 Speculation speculation_of(const Case& c, Subject& subject, const Output& plain) {
   std::vector<Speculation::Source> sources;
   const auto test = [&](TestDraftKind kind) {
-    return std::make_unique<TestDrafts>(kind, plain.ids, subject.prompt.size(), subject.model(c.threads).program.graph->shape.vocab,
+    return std::make_unique<TestDrafts>(kind, plain.ids, subject.prompt.size(), subject.model(c.threads, c.numeric).program.graph->shape.vocab,
                                         static_cast<std::uint64_t>(c.k));
   };
   const auto add = [&](std::unique_ptr<decode::DraftSource> source) { sources.push_back({std::move(source), {}}); };
@@ -167,11 +167,13 @@ Speculation speculation_of(const Case& c, Subject& subject, const Output& plain)
 }
 
 constexpr int kTinyPairs = 6;
-constexpr std::array kSizes = {kTinyPairs + 1, 6, 6, 7, 2};  // subjects, settings, sources, k - 1, threads - 1
+constexpr std::array kSizes = {kTinyPairs + 1, 6, 6, 7, 2, 2};  // subjects, settings, sources, k - 1, threads - 1, numeric modes
+constexpr int kProperties = kSizes.size();
+using Values = std::array<int, kSizes.size()>;
 
-std::vector<std::array<int, 5>> all_cases() {
-  std::vector<std::array<int, 5>> all;
-  std::array<int, 5> at{};
+std::vector<Values> all_cases() {
+  std::vector<Values> all;
+  Values at{};
   for (;;) {
     all.push_back(at);
     std::size_t digit = 0;
@@ -181,30 +183,30 @@ std::vector<std::array<int, 5>> all_cases() {
 }
 
 // Cases in which any two values of any two properties meet: always the one of some random ones that adds most.
-std::vector<std::array<int, 5>> covering_cases() {
+std::vector<Values> covering_cases() {
   std::map<std::array<int, 4>, bool> met;  // property, value, property, value
-  const auto news = [&](const std::array<int, 5>& c) {
+  const auto news = [&](const Values& c) {
     int count = 0;
-    for (int a = 0; a < 5; ++a)
-      for (int b = a + 1; b < 5; ++b) count += !met.contains({a, c[a], b, c[b]});
+    for (int a = 0; a < kProperties; ++a)
+      for (int b = a + 1; b < kProperties; ++b) count += !met.contains({a, c[a], b, c[b]});
     return count;
   };
   std::size_t pairs = 0;
-  for (int a = 0; a < 5; ++a)
-    for (int b = a + 1; b < 5; ++b) pairs += static_cast<std::size_t>(kSizes[a]) * kSizes[b];
+  for (int a = 0; a < kProperties; ++a)
+    for (int b = a + 1; b < kProperties; ++b) pairs += static_cast<std::size_t>(kSizes[a]) * kSizes[b];
   Random random(1);
-  std::vector<std::array<int, 5>> cases;
+  std::vector<Values> cases;
   while (met.size() < pairs) {
-    std::array<int, 5> best{};
+    Values best{};
     int most = -1;
     for (int attempt = 0; attempt < 400; ++attempt) {
-      std::array<int, 5> c;
+      Values c;
       for (std::size_t i = 0; i < c.size(); ++i) c[i] = random.below(kSizes[i]);
       if (const int count = news(c); count > most) best = c, most = count;
     }
     if (most == 0) continue;
-    for (int a = 0; a < 5; ++a)
-      for (int b = a + 1; b < 5; ++b) met[{a, best[a], b, best[b]}] = true;
+    for (int a = 0; a < kProperties; ++a)
+      for (int b = a + 1; b < kProperties; ++b) met[{a, best[a], b, best[b]}] = true;
     cases.push_back(best);
   }
   return cases;
@@ -213,19 +215,20 @@ std::vector<std::array<int, 5>> covering_cases() {
 // Plays cases and counts what happened in them.
 class Checker {
  public:
-  void check(const std::array<int, 5>& values) {
-    const Case c{values[0], values[1], values[2], values[3] + 1, values[4] + 1};
+  void check(const Values& values) {
+    const Case c{values[0], values[1], values[2], values[3] + 1, values[4] + 1, static_cast<link::Numeric>(values[5])};
+    if (kSlowBuild && c.subject == kTinyPairs && c.k != 4) return;  // pebble: once with each drafter or so
     Subject& subject = subject_of(c.subject);
     const auto setting = static_cast<Setting>(c.setting);
-    Output& expected = plain_[{c.subject, c.setting}];
-    if (expected.ids.empty()) expected = produce(subject, setting, 1, nullptr);
+    Output& expected = plain_[{c.subject, c.setting, c.numeric}];
+    if (expected.ids.empty()) expected = produce(subject, setting, subject.model(1, c.numeric), nullptr);
     expect(fatal(expected.ids.size() == kTokens));
     Speculation speculation = speculation_of(c, subject, expected);
-    const Output output = produce(subject, setting, c.threads, &speculation);
+    const Output output = produce(subject, setting, subject.model(c.threads, c.numeric), &speculation);
     const bool same = output.ids == expected.ids && output.logprobs.size() == expected.logprobs.size() &&
                       std::memcmp(output.logprobs.data(), expected.logprobs.data(), output.logprobs.size() * sizeof(float)) == 0;
     expect(same) << subject.pair.name << kSettingNames[c.setting] << kSourceNames[c.source] << "k" << c.k << "threads"
-                 << c.threads;
+                 << c.threads << "mode" << values[5];
     ++runs_;
     rounds_ += output.rounds;
     accepted_[c.source] += output.accepted;
@@ -241,8 +244,8 @@ class Checker {
     for (std::size_t source = 0; source < accepted_.size(); ++source)
       expect((accepted_[source] > 0) == (source != static_cast<std::size_t>(Source::wrong))) << name << kSourceNames[source];
     for (const auto& [key, output] : plain_)
-      if (static_cast<Setting>(key.second) == Setting::calls)
-        expect(std::ranges::find(output.ids, subject_of(key.first).call.close) != output.ids.end()) << name << "made no call";
+      if (!kSlowBuild && static_cast<Setting>(std::get<1>(key)) == Setting::calls)  // short texts may end in their first call
+        expect(std::ranges::find(output.ids, subject_of(std::get<0>(key)).call.close) != output.ids.end()) << name << "made no call";
   }
 
  private:
@@ -253,7 +256,7 @@ class Checker {
   }
 
   std::map<int, std::unique_ptr<Subject>> subjects_;
-  std::map<std::pair<int, int>, Output> plain_;  // by subject and setting
+  std::map<std::tuple<int, int, link::Numeric>, Output> plain_;  // by subject, setting and mode
   std::int64_t runs_ = 0, rounds_ = 0;
   std::array<std::int64_t, 6> accepted_{};       // drafts, by source
 };
@@ -264,7 +267,7 @@ const suite<"identity"> identity = [] {
     for (const auto& c : covering_cases()) checker.check(c);
     Random random(2);
     while (checker.rounds() < kRounds) {  // of the small models
-      std::array<int, 5> c;
+      Values c;
       for (std::size_t i = 0; i < c.size(); ++i) c[i] = random.below(kSizes[i]);
       c[0] = random.below(kTinyPairs);
       checker.check(c);

@@ -16,17 +16,33 @@ using namespace boost::ut;
 
 constexpr int kTokens = 200;  // several windows of every fixture, more than one ring of some
 
-std::vector<std::string> models() {
+// A model and how it computes.
+struct Subject {
+  std::string folder;
+  link::Numeric numeric = link::Numeric::exact;
+
+  std::string name() const {
+    return folder.substr(folder.rfind('/') + 1) + (numeric == link::Numeric::fast ? ", fast mode," : "");
+  }
+  Loaded load(link::Options options, int threads = 1) const {
+    options.numeric = numeric;
+    return Loaded(folder, options, threads);
+  }
+};
+
+std::vector<Subject> models() {
   std::vector<const char*> names = {"dense-nvfp4", "moe-mixed", "ple-4bit", "unified-6bit-g128"};
   if (!kSlowBuild)
     for (const char* name : {"dense-bf16", "moe-bf16", "ple-bf16", "unified-bf16", "dense-3bit", "moe-mxfp4", "ple-mxfp8"})
       names.push_back(name);
-  std::vector<std::string> folders;
-  for (const char* name : names) folders.push_back(kFixtures + "/models/" + name);
-  return folders;
+  std::vector<Subject> subjects;
+  for (const char* name : names) subjects.push_back({kFixtures + "/models/" + name});
+  // In the fast mode what it has kernels of its own for, beside what it has not.
+  for (const char* name : {"dense-4bit", "moe-mixed", "ple-8bit", "unified-bf16"})
+    subjects.push_back({kFixtures + "/models/" + name, link::Numeric::fast});
+  return subjects;
 }
 
-std::string name_of_folder(const std::string& folder) { return folder.substr(folder.rfind('/') + 1); }
 
 std::vector<std::int32_t> random_tokens(int vocab, int count = kTokens) {
   Random random(7);
@@ -56,16 +72,18 @@ void read_cache(const Loaded& model, int length, Trace& trace) {
     if (shape.layers[l].kv_layer != l) continue;
     const bool full = shape.layers[l].kind == graph::LayerKind::full;
     for (int head = 0; head < shape.layers[l].kv_heads; ++head)
-      for (int p = full ? 0 : std::max(0, length - shape.window); p < length; ++p)
-        for (const auto row : {model.executor->key(0, l, head, p), model.executor->value(0, l, head, p)})
-          trace.cache.insert(trace.cache.end(), row.begin(), row.end());
+      for (int p = full ? 0 : std::max(0, length - shape.window); p < length; ++p) {
+        std::vector<float> k(shape.layers[l].head_dim), v(k.size());
+        model.executor->read_kv(0, l, head, p, k, v);
+        for (const auto& row : {k, v}) trace.cache.insert(trace.cache.end(), row.begin(), row.end());
+      }
   }
 }
 
 std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
 
-Trace prompt_in_chunks(const std::string& folder, int chunk, int threads) {
-  Loaded model(folder, {.context_tokens = 256, .chunk_rows = chunk}, threads);
+Trace prompt_in_chunks(const Subject& subject, int chunk, int threads) {
+  Loaded model = subject.load({.context_tokens = 256, .chunk_rows = chunk}, threads);
   const auto tokens = random_tokens(model.program.graph->shape.vocab);
   Trace trace;
   decode::Session session(model.program, *model.executor);
@@ -79,8 +97,8 @@ Trace prompt_in_chunks(const std::string& folder, int chunk, int threads) {
 }
 
 // Rounds of the given widths, over and over.
-Trace rounds_of(const std::string& folder, std::vector<int> widths, int threads, int prompt_tokens = 0) {
-  Loaded model(folder, {.context_tokens = 256, .chunk_rows = 1}, threads);
+Trace rounds_of(const Subject& subject, std::vector<int> widths, int threads, int prompt_tokens = 0) {
+  Loaded model = subject.load({.context_tokens = 256, .chunk_rows = 1}, threads);
   const auto tokens = random_tokens(model.program.graph->shape.vocab);
   Trace trace;
   trace.logits.resize(kTokens);
@@ -96,8 +114,8 @@ Trace rounds_of(const std::string& folder, std::vector<int> widths, int threads,
 }
 
 // Rounds that append wrong tokens first and take them back, at every place.
-Trace rounds_with_rollbacks(const std::string& folder) {
-  Loaded model(folder, {.context_tokens = 256});
+Trace rounds_with_rollbacks(const Subject& subject) {
+  Loaded model = subject.load({.context_tokens = 256});
   const auto tokens = random_tokens(model.program.graph->shape.vocab);
   const int vocab = model.program.graph->shape.vocab;
   Random random(11);
@@ -118,8 +136,8 @@ Trace rounds_with_rollbacks(const std::string& folder) {
 }
 
 // Other texts in the cache before, so that rings and garbage beyond the length differ.
-Trace after_another_text(const std::string& folder) {
-  Loaded model(folder, {.context_tokens = 256});
+Trace after_another_text(const Subject& subject) {
+  Loaded model = subject.load({.context_tokens = 256});
   const int vocab = model.program.graph->shape.vocab;
   const auto tokens = random_tokens(vocab);
   decode::Session session(model.program, *model.executor);
@@ -135,34 +153,34 @@ Trace after_another_text(const std::string& folder) {
 }
 
 const suite<"invariance"> invariance = [] {
-  for (const std::string& folder : models())
-    boost::ut::test(name_of_folder(folder) + " gives every token the same bytes on every path") = [folder] {
-      const Trace plain = rounds_of(folder, {1}, 1);
+  for (const Subject& subject : models())
+    boost::ut::test(subject.name() + " gives every token the same bytes on every path") = [subject] {
+      const Trace plain = rounds_of(subject, {1}, 1);
       for (const auto& row : plain.logits) expect(fatal(!row.empty()));
       for (const int chunk : {1, 7, 64, 256})
-        expect(plain == prompt_in_chunks(folder, chunk, 1)) << "prompt in chunks of " << chunk;
-      for (int width = 2; width <= 8; ++width) expect(plain == rounds_of(folder, {width}, 1)) << "rounds of " << width;
-      expect(plain == rounds_of(folder, {3, 1, 8, 2, 5}, 1)) << "rounds of changing width";
-      expect(plain == rounds_of(folder, {1}, 2)) << "two threads";
-      expect(plain == rounds_of(folder, {8, 5}, 3)) << "three threads";
-      expect(plain == prompt_in_chunks(folder, 64, 2)) << "prompt on two threads";
-      expect(plain == rounds_of(folder, {4}, 1, 77)) << "a prompt, then rounds";
-      expect(plain == rounds_with_rollbacks(folder)) << "rollbacks";
-      expect(plain == after_another_text(folder)) << "a cache used before";
+        expect(plain == prompt_in_chunks(subject, chunk, 1)) << "prompt in chunks of " << chunk;
+      for (int width = 2; width <= 8; ++width) expect(plain == rounds_of(subject, {width}, 1)) << "rounds of " << width;
+      expect(plain == rounds_of(subject, {3, 1, 8, 2, 5}, 1)) << "rounds of changing width";
+      expect(plain == rounds_of(subject, {1}, 2)) << "two threads";
+      expect(plain == rounds_of(subject, {8, 5}, 3)) << "three threads";
+      expect(plain == prompt_in_chunks(subject, 64, 2)) << "prompt on two threads";
+      expect(plain == rounds_of(subject, {4}, 1, 77)) << "a prompt, then rounds";
+      expect(plain == rounds_with_rollbacks(subject)) << "rollbacks";
+      expect(plain == after_another_text(subject)) << "a cache used before";
     };
 
-  "pebble gives every token the same bytes in chunks, rounds and after rollbacks"_test = [] {
-    const std::string folder = kRoot + "/models/pebble";
-    const Trace plain = rounds_of(folder, {8, 3}, 2);
-    expect(plain == prompt_in_chunks(folder, 64, 2)) << "prompt in chunks";
+  for (const link::Numeric numeric : {link::Numeric::exact, link::Numeric::fast})
+  boost::ut::test(Subject{"pebble", numeric}.name() + " gives every token the same bytes in chunks, rounds and after rollbacks") = [numeric] {
+    const Subject subject{kRoot + "/models/pebble", numeric};
+    const Trace plain = rounds_of(subject, {8, 3}, 2);
+    expect(plain == prompt_in_chunks(subject, 64, 2)) << "prompt in chunks";
     if (kSlowBuild) return;
-    expect(plain == rounds_of(folder, {1}, 1)) << "one by one";
-    expect(plain == rounds_with_rollbacks(folder)) << "rollbacks";
+    expect(plain == rounds_of(subject, {1}, 1)) << "one by one";
+    expect(plain == rounds_with_rollbacks(subject)) << "rollbacks";
   };
 
   "a different token changes the bytes"_test = [] {  // the comparison above can fail
-    const std::string folder = kFixtures + "/models/dense-bf16";
-    Loaded model(folder, {.context_tokens = 256});
+    Loaded model(kFixtures + "/models/dense-bf16", {.context_tokens = 256});
     auto tokens = random_tokens(256);
     decode::Session session(model.program, *model.executor);
     session.prefill(tokens);
@@ -174,8 +192,7 @@ const suite<"invariance"> invariance = [] {
   };
 
   "two sessions in one backend do not see each other"_test = [] {
-    const std::string folder = kFixtures + "/models/moe-bf16";
-    Loaded model(folder, {.context_tokens = 128, .sessions = 2});
+    Loaded model(kFixtures + "/models/moe-bf16", {.context_tokens = 128, .sessions = 2});
     const auto tokens = random_tokens(256, 100);
     decode::Session first(model.program, *model.executor, 0), second(model.program, *model.executor, 1);
     first.prefill(tokens);

@@ -15,7 +15,12 @@ struct Loaded {
   std::unique_ptr<link::Executor> executor;
 
   explicit Loaded(const std::string& folder, link::Options options = {}, int threads = 1, const std::string& assistant = "")
-      : program(load(folder, options, assistant)), executor(cpu::make_executor(program, threads)) {}
+      : program(load(folder, with(options, threads), assistant)), executor(cpu::make_executor(program, threads)) {}
+
+  static link::Options with(link::Options options, int threads) {
+    options.threads = threads;
+    return options;
+  }
 
   static link::Program load(const std::string& folder, const link::Options& options, const std::string& assistant = "") {
     Checkpoint checkpoint = Checkpoint::open(folder);

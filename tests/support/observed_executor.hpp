@@ -23,11 +23,8 @@ class ObservedExecutor final : public link::Executor {
   std::span<const float> hidden(int output) const override { return inner_.hidden(output); }
   std::span<const float> logits(int output) const override { return inner_.logits(output); }
   std::int32_t next(int output) const override { return inner_.next(output); }
-  std::span<const float> key(int slot, int layer, int kv_head, int position) const override {
-    return inner_.key(slot, layer, kv_head, position);
-  }
-  std::span<const float> value(int slot, int layer, int kv_head, int position) const override {
-    return inner_.value(slot, layer, kv_head, position);
+  void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const override {
+    inner_.read_kv(slot, layer, kv_head, position, k, v);
   }
 
  private:

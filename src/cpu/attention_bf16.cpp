@@ -1,0 +1,122 @@
+#include "cpu/attention_bf16.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+#if defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
+#endif
+
+#include "cpu/math.hpp"
+#include "cpu/norm_rope.hpp"
+#include "cpu/share.hpp"
+#include "graph/graph.hpp"
+
+namespace lapidary::cpu {
+namespace {
+
+constexpr int kTile = graph::kTile;
+
+// One head, number by number.
+void attend_head(const float* q, float* out, const AttentionJob& job, const link::KvCacheBf16& cache) {
+  const int d = cache.head_dim;
+  float rounded[kMostHeadDim];
+  for (int i = 0; i < d; ++i) rounded[i] = from_bf16(to_bf16(q[i]));
+  std::fill_n(out, d, 0.0f);
+  float max = -std::numeric_limits<float>::infinity(), sum = 0.0f;
+  for (int tile = job.first / kTile * kTile; tile <= job.last; tile += kTile) {
+    const int begin = std::max(job.first, tile), end = std::min(job.last + 1, tile + kTile);
+    float p[kTile];
+    float tile_max = max;
+    for (int t = begin; t < end; ++t) {
+      float score = 0.0f;
+      for (int i = 0; i < d; ++i) score = fused(rounded[i], from_bf16(cache.k[cache.key_index(job.slot, job.kv_head, t, i)]), score);
+      p[t - begin] = score;
+      tile_max = std::max(tile_max, score);
+    }
+    const float keep = exp(max - tile_max);
+    float tile_sum = 0.0f;
+    for (int t = begin; t < end; ++t) {
+      const float weight = exp(p[t - begin] - tile_max);
+      tile_sum += weight;
+      p[t - begin] = from_bf16(to_bf16(weight));
+    }
+    max = tile_max;
+    sum = fused(sum, keep, tile_sum);
+    for (int i = 0; i < d; ++i) {
+      float mixed = out[i] * keep;
+      for (int t = begin; t < end; ++t) mixed = fused(p[t - begin], from_bf16(cache.v[cache.value_index(job.slot, job.kv_head, t, i)]), mixed);
+      out[i] = mixed;
+    }
+  }
+  for (int i = 0; i < d; ++i) out[i] /= sum;
+}
+
+void attend(const AttentionJob& job, const link::KvCacheBf16& cache) {
+  for (int head = 0; head < job.heads; ++head) attend_head(job.q[head], job.out[head], job, cache);
+}
+
+}  // namespace
+
+std::uint16_t to_bf16(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  if (x != x) return static_cast<std::uint16_t>(bits >> 16 | 0x40);
+  return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+float from_bf16(std::uint16_t x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16); }
+
+void qkv_norm_rope_bf16(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape,
+                        bool values_are_keys, float epsilon, const link::KvCacheBf16* cache, Out q, Part part) {
+  const int d = shape.head_dim;
+  for_each_head(rows, qkv, angles, q_norm, k_norm, shape, values_are_keys, epsilon, cache != nullptr, q, part,
+                [&](const graph::Row& row, int head, const float* key) {
+                  for (int i = 0; i < d; ++i) cache->k[cache->key_index(row.slot, head, row.position, i)] = to_bf16(key[i]);
+                },
+                [&](const graph::Row& row, int head, const float* x, float factor) {
+                  for (int i = 0; i < d; ++i)
+                    cache->v[cache->value_index(row.slot, head, row.position, i)] = to_bf16(x[i] * factor);
+                });
+}
+
+void attention_bf16(Rows rows, In q, const link::KvCacheBf16& cache, HeadShape shape, int window, Out out, Part part) {
+  const int d = shape.head_dim, heads_each = shape.heads / shape.kv_heads;
+  const AttendBf16 attend = fastest_attention();
+  // By K/V head, then row, then pair of heads: neighbours find their keys in the cache.
+  const int pairs = (heads_each + 1) / 2, row_count = static_cast<int>(rows.size());
+  const Range range = share(shape.kv_heads * row_count * pairs, part);
+  for (int index = range.begin; index < range.end;) {
+    const int kv_head = index / pairs / row_count, r = index / pairs % row_count, pair = index % pairs;
+    const int count = std::min({pairs - pair, range.end - index, AttentionJob::kMaxHeads / 2});
+    const graph::Row& row = rows[r];
+    AttentionJob job{.slot = row.slot, .kv_head = kv_head,
+                     .first = window > 0 ? std::max(0, row.position - window + 1) : 0,
+                     .last = window > 0 ? row.block_end : row.position};
+    for (int head = 2 * pair; head < std::min(2 * (pair + count), heads_each); ++head) {
+      const std::size_t at = static_cast<std::size_t>(kv_head * heads_each + head) * d;
+      job.q[job.heads] = q[r] + at;
+      job.out[job.heads++] = out[r] + at;
+    }
+    attend(job, cache);
+    index += count;
+  }
+}
+
+AttendBf16 portable_attention() { return attend; }
+
+AttendBf16 fastest_attention() {
+#if defined(__aarch64__) && defined(__linux__)
+  if ((getauxval(AT_HWCAP2) & HWCAP2_BF16) && bfmmla_attention()) return bfmmla_attention();
+#elif defined(__aarch64__) && defined(__APPLE__)
+  int has = 0;
+  std::size_t size = sizeof has;
+  if (sysctlbyname("hw.optional.arm.FEAT_BF16", &has, &size, nullptr, 0) == 0 && has && bfmmla_attention()) return bfmmla_attention();
+#endif
+  return attend;
+}
+
+}  // namespace lapidary::cpu

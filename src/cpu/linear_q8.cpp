@@ -1,0 +1,167 @@
+#include "cpu/linear_q8.hpp"
+
+#include <array>
+
+#include "cpu/expert_rows.hpp"
+#include "cpu/math.hpp"
+
+namespace lapidary::cpu {
+namespace {
+
+using Pointers = std::array<const float*, kTileRows>;
+
+// Up to kTileRows rows of activations, quantised once for all weights of one format.
+class Tile {
+ public:
+  explicit Tile(const Q8Room& room) : room_(room) {}
+
+  void begin() { rows_ = 0; }
+  void add(const float* x) { x_[rows_++] = x; }
+  int rows() const { return rows_; }
+
+  const Q8Tile& quantised(const Q8Weights& w) {
+    const bool same = done_ && tile_.format == w.format && tile_.rows == rows_ && cols_ == w.cols &&
+                      std::equal(x_.begin(), x_.begin() + rows_, quantised_x_.begin());
+    if (!same) {
+      tile_ = {.format = w.format, .rows = rows_, .q = room_.q, .factors = room_.factors};
+      fastest_q8().quantise(x_.data(), w.cols, tile_);
+      quantised_x_ = x_;
+      cols_ = w.cols;
+      done_ = true;
+    }
+    return tile_;
+  }
+
+ private:
+  const Q8Room& room_;
+  int rows_ = 0, cols_ = 0;
+  Pointers x_{}, quantised_x_{};
+  bool done_ = false;
+  Q8Tile tile_;
+};
+
+// Calls work(tile, y) for tiles of rows; y are the outputs of the tile's rows.
+template <class Work>
+void for_each_tile(int rows, In x, Out out, const Q8Room& room, Work work) {
+  Tile tile(room);
+  for (int first = 0; first < rows; first += kTileRows) {
+    std::array<float*, kTileRows> y{};
+    tile.begin();
+    for (int r = first; r < std::min(rows, first + kTileRows); ++r) {
+      y[tile.rows()] = out[r];
+      tile.add(x[r]);
+    }
+    work(tile, y, first);
+  }
+}
+
+std::array<float*, kTileRows> products_of(const Q8Room& room) {
+  std::array<float*, kTileRows> rows;
+  for (std::size_t r = 0; r < rows.size(); ++r) rows[r] = room.products + r * room.output_stride;
+  return rows;
+}
+
+// y = gelu(gate x) * (up x)
+void gelu_mul(Tile& tile, const Q8Weights& gate, const Q8Weights& up, float* const* y, const Q8Room& room, Range steps) {
+  const auto gates = products_of(room);
+  fastest_q8().multiply(gate, tile.quantised(gate), gates.data(), steps);
+  fastest_q8().multiply(up, tile.quantised(up), y, steps);
+  for (int r = 0; r < tile.rows(); ++r)
+    gate.walk.for_each_run(steps, [&](int first, int count) {
+      for (int n = first; n < first + count; ++n) y[r][n] = gelu(gates[r][n]) * y[r][n];
+    });
+}
+
+// Calls work(picks, range) with at most kTileRows picks of one expert, so that the steps of all experts in use are shared evenly,
+// most experts whole.
+template <class Work>
+void for_each_expert_share(int rows, InIds ids, int used, const Q8Matrix& weight, Part part, Work work) {
+  const int steps = weight.walk.steps();
+  for_each_batch(rows, ids, used, weight.matrix->experts, [&](std::span<const Pick> picks) {
+    int groups = 0;
+    for_each_group(picks, kTileRows, [&](std::span<const Pick>) { ++groups; });
+    const Range mine = share(groups * steps, part);
+    int begin = 0;  // of the group's steps among all
+    for_each_group(picks, kTileRows, [&](std::span<const Pick> same) {
+      const Range range{std::max(mine.begin - begin, 0), std::min(mine.end - begin, steps)};
+      if (range.begin < range.end) work(same, range);
+      begin += steps;
+    });
+  });
+}
+
+}  // namespace
+
+void linear_q8(int rows, In x, std::span<const Q8Matrix> weights, Out out, const Q8Room& room, Part part) {
+  for_each_tile(rows, x, out, room, [&](Tile& tile, std::array<float*, kTileRows> y, int) {
+    for (const Q8Matrix& matrix : weights) {
+      const Q8Weights w = matrix.weights();
+      fastest_q8().multiply(w, tile.quantised(w), y.data(), share(w.walk.steps(), part));
+      for (int r = 0; r < tile.rows(); ++r) y[r] += w.rows;
+    }
+  });
+}
+
+void linear_gelu_mul_q8(int rows, In x, const Q8Matrix& gate, const Q8Matrix& up, Out out, const Q8Room& room, Part part) {
+  const Q8Weights g = gate.weights(), u = up.weights();
+  const Range steps = share(g.walk.steps(), part);
+  for_each_tile(rows, x, out, room, [&](Tile& tile, const std::array<float*, kTileRows>& y, int) {
+    gelu_mul(tile, g, u, y.data(), room, steps);
+  });
+}
+
+void linear_gelu_gate_q8(int rows, In x, const Q8Matrix& weight, In factor, Out out, const Q8Room& room, Part part) {
+  const Q8Weights w = weight.weights();
+  const Range steps = share(w.walk.steps(), part);
+  for_each_tile(rows, x, out, room, [&](Tile& tile, const std::array<float*, kTileRows>& y, int first_row) {
+    fastest_q8().multiply(w, tile.quantised(w), y.data(), steps);
+    for (int r = 0; r < tile.rows(); ++r)
+      w.walk.for_each_run(steps, [&](int first, int count) {
+        const float* f = factor[first_row + r];
+        for (int n = first; n < first + count; ++n) y[r][n] = gelu(y[r][n]) * f[n];
+      });
+  });
+}
+
+void linear_softcap_q8(int rows, In x, const Q8Matrix& weight, float cap, Out out, const Q8Room& room, Part part) {
+  const Q8Weights w = weight.weights();
+  const Range steps = share(w.walk.steps(), part);
+  for_each_tile(rows, x, out, room, [&](Tile& tile, const std::array<float*, kTileRows>& y, int) {
+    fastest_q8().multiply(w, tile.quantised(w), y.data(), steps);
+    if (cap == 0.0f) return;
+    for (int r = 0; r < tile.rows(); ++r)
+      w.walk.for_each_run(steps, [&](int first, int count) {
+        for (int n = first; n < first + count; ++n) y[r][n] = cap * tanh(y[r][n] / cap);
+      });
+  });
+}
+
+void expert_gelu_mul_q8(int rows, In x, InIds ids, int used, const Q8Matrix& gate, const Q8Matrix& up, Out out,
+                        const Q8Room& room, Part part) {
+  Tile tile(room);
+  for_each_expert_share(rows, ids, used, gate, part, [&](std::span<const Pick> picks, Range steps) {
+    std::array<float*, kTileRows> y{};
+    tile.begin();
+    for (const Pick& pick : picks) {
+      y[tile.rows()] = out[pick.row] + pick.slot * gate.matrix->rows;
+      tile.add(x[pick.row]);
+    }
+    gelu_mul(tile, gate.weights(picks.front().expert), up.weights(picks.front().expert), y.data(), room, steps);
+  });
+}
+
+void expert_linear_q8(int rows, In x, InIds ids, int used, const Q8Matrix& weight, Out out, const Q8Room& room, Part part) {
+  Tile tile(room);
+  for_each_expert_share(rows, ids, used, weight, part, [&](std::span<const Pick> picks, Range steps) {
+    std::array<float*, kTileRows> y{};
+    tile.begin();
+    for (const Pick& pick : picks) {
+      y[tile.rows()] = out[pick.row] + pick.slot * weight.matrix->rows;
+      tile.add(x[pick.row] + pick.slot * weight.matrix->cols);
+    }
+    const Q8Weights w = weight.weights(picks.front().expert);
+    fastest_q8().multiply(w, tile.quantised(w), y.data(), steps);
+  });
+}
+
+}  // namespace lapidary::cpu

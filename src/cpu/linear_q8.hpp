@@ -1,0 +1,27 @@
+// The products of the fast mode, see q8.hpp for what they are. One function for each op that multiplies; as in kernels.hpp.
+#pragma once
+
+#include <span>
+
+#include "cpu/kernels.hpp"
+#include "cpu/q8.hpp"
+
+namespace lapidary::cpu {
+
+// Room of one thread: a tile of the longest row, and a tile of the longest output.
+struct Q8Room {
+  std::int8_t* q = nullptr;    // [tile_bytes(longest row)]
+  float* factors = nullptr;    // [tile_floats(longest row)]
+  float* products = nullptr;   // [kTileRows, output_stride]
+  std::size_t output_stride = 0;
+};
+
+void linear_q8(int rows, In x, std::span<const Q8Matrix> weights, Out out, const Q8Room& room, Part part);
+void linear_gelu_mul_q8(int rows, In x, const Q8Matrix& gate, const Q8Matrix& up, Out out, const Q8Room& room, Part part);
+void linear_gelu_gate_q8(int rows, In x, const Q8Matrix& weight, In factor, Out out, const Q8Room& room, Part part);
+void linear_softcap_q8(int rows, In x, const Q8Matrix& weight, float cap, Out out, const Q8Room& room, Part part);
+void expert_gelu_mul_q8(int rows, In x, InIds ids, int used, const Q8Matrix& gate, const Q8Matrix& up, Out out,
+                        const Q8Room& room, Part part);
+void expert_linear_q8(int rows, In x, InIds ids, int used, const Q8Matrix& weight, Out out, const Q8Room& room, Part part);
+
+}  // namespace lapidary::cpu

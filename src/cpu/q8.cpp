@@ -1,0 +1,164 @@
+#include "cpu/q8.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+#if defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
+#endif
+
+namespace lapidary::cpu {
+namespace {
+
+std::uint16_t half_word(const std::byte* at) {
+  std::uint16_t word;
+  std::memcpy(&word, at, sizeof word);
+  return word;
+}
+
+float scale_of(std::uint32_t word) { return std::bit_cast<float>(word & 0xffff0000u); }
+float bias_of(std::uint32_t word) { return std::bit_cast<float>(word << 16); }
+
+// To the nearest, ties to even; what is not a number becomes 0.
+std::int8_t rounded(float x) { return x == x ? static_cast<std::int8_t>(std::nearbyint(x)) : std::int8_t{0}; }
+
+// One row: q [cols], in each group of 4 bits the odd elements first; factors [groups, 2] = a, a * sum.
+void quantise_row(const float* x, int cols, Q8Format format, std::int8_t* q, float* factors) {
+  const int n = format.group, half = n / 2;
+  for (int begin = 0; begin < cols; begin += n, x += n, q += n, factors += 2) {
+    float most = 0.0f;
+    bool numbers = true;
+    const auto see = [&](float value) {
+      most = std::max(most, std::abs(value));
+      numbers &= value == value;
+    };
+    const auto inverse = [&] {
+      if (!numbers) most = std::numeric_limits<float>::quiet_NaN();
+      return most >= kLeastQ8 ? 127.0f / most : 0.0f;
+    };
+    std::int32_t sum = 0;
+    if (format.bits == 8) {
+      for (int i = 0; i < n; ++i) see(x[i]);
+      const float r = inverse();
+      for (int i = 0; i < n; ++i) sum += q[i] = rounded(x[i] * r);
+      factors[0] = most / 127.0f;
+    } else {
+      for (int i = 0; i < half; ++i) {
+        see(x[2 * i + 1]);
+        see(std::fma(x[2 * i + 1], -0.0625f, x[2 * i]));
+      }
+      const float r = inverse();
+      for (int i = 0; i < half; ++i) {
+        const std::int8_t u = rounded(x[2 * i + 1] * r);
+        const std::int8_t v = rounded(std::fma(static_cast<float>(u), -0.0625f, x[2 * i] * r));
+        q[i] = u;
+        q[half + i] = v;
+        sum += 17 * u + 16 * v;
+      }
+      factors[0] = most / 127.0f * 0.0625f;
+    }
+    factors[1] = factors[0] * static_cast<float>(sum);
+  }
+}
+
+std::int32_t dot(const std::uint8_t* w, const std::int8_t* q, Q8Format format) {
+  std::int32_t sum = 0;
+  if (format.bits == 8) {
+    for (int i = 0; i < format.group; ++i) sum += w[i] * q[i];
+  } else {
+    const int half = format.group / 2;
+    for (int i = 0; i < half; ++i) sum += w[i] * q[i] + (w[i] & 15) * 16 * q[half + i];
+  }
+  return sum;
+}
+
+void quantise(const float* const* x, int cols, Q8Tile& tile) {
+  const int groups = cols / tile.format.group;
+  for (int r = 0; r < tile.rows; ++r)
+    quantise_row(x[r], cols, tile.format, tile.q + static_cast<std::size_t>(r) * cols, tile.factors + std::size_t(r) * groups * 2);
+}
+
+void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
+  const int groups = w.cols / w.format.group, group_bytes = w.format.group * w.format.bits / 8;
+  for (int step = steps.begin; step < steps.end; ++step)
+    for (int stream = 0; stream < kStreams; ++stream) {
+      const int n = w.walk.row(step, stream);
+      if (n >= w.rows) continue;
+      const auto* values = reinterpret_cast<const std::uint8_t*>(w.values + n * w.row_bytes);
+      const std::uint32_t* scales = w.scales + static_cast<std::size_t>(step) * groups * kStreams + stream;
+      for (int r = 0; r < tile.rows; ++r) {
+        const std::int8_t* q = tile.q + static_cast<std::size_t>(r) * w.cols;
+        const float* factors = tile.factors + static_cast<std::size_t>(r) * groups * 2;
+        float sum = 0.0f;
+        for (int g = 0; g < groups; ++g) {
+          const std::int32_t d = dot(values + g * group_bytes, q + g * w.format.group, w.format);
+          const std::uint32_t word = scales[g * kStreams];
+          sum = std::fma(static_cast<float>(d), scale_of(word) * factors[2 * g], sum);
+          sum = std::fma(bias_of(word), factors[2 * g + 1], sum);
+        }
+        y[r][n] = sum;
+      }
+    }
+}
+
+constexpr Q8Kernels kPortable = {"portable", quantise, multiply};
+
+}  // namespace
+
+Walk::Walk(int rows, int cols) : rows_(rows), quarter_((rows + kStreams - 1) / kStreams) {
+  // Streams that lie a multiple of 16 KiB apart meet in the same sets of a 64 KiB cache of 4 ways.
+  constexpr std::size_t kSet = 16384;
+  const std::size_t row_bytes = static_cast<std::size_t>(cols) / 2;
+  std::size_t best = 0;
+  for (int shift = 0; shift < 16 && shift * kStreams < quarter_; ++shift) {
+    std::size_t nearest = kSet;
+    for (int stream = 1; stream < kStreams; ++stream) {
+      const std::size_t apart = stream * static_cast<std::size_t>(quarter_ + shift) * row_bytes % kSet;
+      nearest = std::min({nearest, apart, kSet - apart});
+    }
+    if (nearest > best) best = nearest, shift_ = shift;
+  }
+}
+
+void interleave_scales(const link::Matrix& matrix, int expert, std::uint32_t* scales) {
+  assert(has_q8(matrix));
+  const Walk walk(matrix.rows, matrix.cols);
+  const int groups = matrix.cols / matrix.storage.group;
+  for (int step = 0; step < walk.steps(); ++step)
+    for (int stream = 0; stream < kStreams; ++stream) {
+      const int row = std::min(walk.row(step, stream), matrix.rows - 1);
+      const std::size_t at = expert * matrix.scale_expert_bytes + row * matrix.scale_row_bytes;
+      std::uint32_t* out = scales + static_cast<std::size_t>(step) * groups * kStreams + stream;
+      for (int g = 0; g < groups; ++g)
+        out[g * kStreams] = half_word(matrix.biases + at + 2 * g) |
+                            static_cast<std::uint32_t>(half_word(matrix.scales + at + 2 * g)) << 16;
+    }
+}
+
+Q8Weights Q8Matrix::weights(int expert) const {
+  return {.format = {matrix->storage.bits, matrix->storage.group}, .rows = matrix->rows, .cols = matrix->cols, .walk = walk,
+          .values = matrix->values + expert * matrix->expert_bytes, .row_bytes = matrix->row_bytes,
+          .scales = scales + expert * scale_words(*matrix)};
+}
+
+const Q8Kernels& portable_q8() { return kPortable; }
+
+const Q8Kernels& fastest_q8() {
+#if defined(__aarch64__) && defined(__linux__)
+  if ((getauxval(AT_HWCAP2) & HWCAP2_I8MM) && i8mm_q8()) return *i8mm_q8();
+#elif defined(__aarch64__) && defined(__APPLE__)
+  int has = 0;
+  std::size_t size = sizeof has;
+  if (sysctlbyname("hw.optional.arm.FEAT_I8MM", &has, &size, nullptr, 0) == 0 && has && i8mm_q8()) return *i8mm_q8();
+#endif
+  return kPortable;
+}
+
+}  // namespace lapidary::cpu

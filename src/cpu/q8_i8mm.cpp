@@ -1,0 +1,319 @@
+// The products of q8.hpp with Arm's dot products and matrix products of bytes. This file alone is compiled for processors that
+// have them; q8.cpp asks before it calls.
+//
+// Reading goes as fast as the core can issue, so every operation counts: bytes are multiplied as they lie in the file, a step has
+// four rows whose sums meet in one vector, and groups are taken several at a time.
+#include "cpu/q8.hpp"
+
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+
+#include <arm_neon.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#define LAPIDARY_INLINE inline __attribute__((always_inline))
+
+namespace lapidary::cpu {
+namespace {
+
+constexpr float kSixteenth = 0.0625f;
+constexpr int kLongRow = 8192;     // inputs from which on activations and streams no longer share the nearest cache
+constexpr int kAheadBytes = 384;   // fetched ahead of a long row's streams
+
+// ---- activations
+
+LAPIDARY_INLINE int8x16_t narrowed(const int32x4_t* x) {
+  return vcombine_s8(vmovn_s16(vcombine_s16(vmovn_s32(x[0]), vmovn_s32(x[1]))),
+                     vmovn_s16(vcombine_s16(vmovn_s32(x[2]), vmovn_s32(x[3]))));
+}
+
+LAPIDARY_INLINE float inverse(float most) { return most >= kLeastQ8 ? 127.0f / most : 0.0f; }
+
+// x: [Group]; q: [Group], for 4 bits the odd elements first; factors: a, a * sum
+template <int Bits, int Group>
+LAPIDARY_INLINE void quantise_group(const float* x, std::int8_t* q, float* factors) {
+  int32x4_t sums = vdupq_n_s32(0);
+  float32x4_t most = vdupq_n_f32(0.0f);
+  float a;
+  if constexpr (Bits == 8) {
+    for (int i = 0; i < Group; i += 4) most = vmaxq_f32(most, vabsq_f32(vld1q_f32(x + i)));
+    const float m = vmaxvq_f32(most), r = inverse(m);
+    for (int i = 0; i < Group; i += 16) {
+      int32x4_t u[4];
+      for (int j = 0; j < 4; ++j) {
+        u[j] = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i + 4 * j), r));
+        sums = vaddq_s32(sums, u[j]);
+      }
+      vst1q_s8(q + i, narrowed(u));
+    }
+    a = m / 127.0f;
+  } else {
+    const float32x4_t minus = vdupq_n_f32(-kSixteenth);
+    for (int i = 0; i < Group; i += 8) {
+      const float32x4x2_t pair = vld2q_f32(x + i);
+      most = vmaxq_f32(most, vabsq_f32(pair.val[1]));
+      most = vmaxq_f32(most, vabsq_f32(vfmaq_f32(pair.val[0], pair.val[1], minus)));
+    }
+    const float m = vmaxvq_f32(most), r = inverse(m);
+    for (int i = 0; i < Group; i += 32) {
+      int32x4_t u[4], v[4];
+      for (int j = 0; j < 4; ++j) {
+        const float32x4x2_t pair = vld2q_f32(x + i + 8 * j);
+        u[j] = vcvtnq_s32_f32(vmulq_n_f32(pair.val[1], r));
+        v[j] = vcvtnq_s32_f32(vfmaq_f32(vmulq_n_f32(pair.val[0], r), vcvtq_f32_s32(u[j]), minus));
+        sums = vmlaq_n_s32(vmlaq_n_s32(sums, u[j], 17), v[j], 16);
+      }
+      vst1q_s8(q + i / 2, narrowed(u));
+      vst1q_s8(q + Group / 2 + i / 2, narrowed(v));
+    }
+    a = m / 127.0f * kSixteenth;
+  }
+  factors[0] = a;
+  factors[1] = a * static_cast<float>(vaddvq_s32(sums));
+}
+
+constexpr int kChunk = 8;  // elements of a row that a matrix product takes
+
+// Two rows side by side: chunk by chunk of q, for 4 bits odd elements, then even ones. q: [2 Group], factors: [8].
+template <int Bits, int Group>
+void place_in_pair(const std::int8_t* row, const float* row_factors, int place, std::int8_t* q, float* factors) {
+  constexpr int kParts = Bits == 4 ? 2 : 1, kPart = Group / kParts;
+  for (int c = 0; c < kPart / kChunk; ++c)
+    for (int part = 0; part < kParts; ++part)
+      std::memcpy(q + ((c * kParts + part) * 2 + place) * kChunk, row + part * kPart + c * kChunk, kChunk);
+  factors[place] = factors[2 + place] = row_factors[0];
+  factors[4 + place] = factors[6 + place] = row_factors[1];
+}
+
+int pairs_of(int rows) { return (rows + 1) / 2; }
+
+// One row as it is; more as [groups, pairs] of place_in_pair, the last pair filled up with zeros.
+template <int Bits, int Group>
+void quantise(const float* const* x, int cols, Q8Tile& tile) {
+  const int groups = cols / Group;
+  if (tile.rows == 1) {
+    for (int g = 0; g < groups; ++g) quantise_group<Bits, Group>(x[0] + g * Group, tile.q + g * Group, tile.factors + 2 * g);
+    return;
+  }
+  const int pairs = pairs_of(tile.rows);
+  for (int r = 0; r < 2 * pairs; ++r)
+    for (int g = 0; g < groups; ++g) {
+      std::int8_t row[Group] = {};
+      float factors[2] = {};
+      if (r < tile.rows) quantise_group<Bits, Group>(x[r] + g * Group, row, factors);
+      const std::size_t at = static_cast<std::size_t>(g) * pairs + r / 2;
+      place_in_pair<Bits, Group>(row, factors, r % 2, tile.q + at * 2 * Group, tile.factors + at * 8);
+    }
+}
+
+// ---- products
+
+// The four rows of a step.
+struct Streams {
+  const std::uint8_t* at[kStreams];
+  int rows[kStreams];
+
+  Streams(const Q8Weights& w, int step) {
+    for (int i = 0; i < kStreams; ++i) {
+      rows[i] = w.walk.row(step, i);
+      at[i] = reinterpret_cast<const std::uint8_t*>(w.values) + std::min(rows[i], w.rows - 1) * w.row_bytes;
+    }
+  }
+};
+
+LAPIDARY_INLINE void store(const Streams& streams, int rows, float32x4_t sums, float* y) {
+  float lanes[kStreams];
+  vst1q_f32(lanes, sums);
+  for (int i = 0; i < kStreams; ++i)
+    if (streams.rows[i] < rows) y[streams.rows[i]] = lanes[i];
+}
+
+template <int Bits, int Group>
+LAPIDARY_INLINE int32x4_t dot(const std::uint8_t* w, const int8x16_t* q) {
+  int32x4_t sum = vdupq_n_s32(0);
+  if constexpr (Bits == 8) {
+    for (int i = 0; i < Group / 16; ++i) sum = vusdotq_s32(sum, vld1q_u8(w + 16 * i), q[i]);
+  } else {
+    constexpr int kVectors = Group / 32;
+    for (int i = 0; i < kVectors; ++i) {
+      const uint8x16_t bytes = vld1q_u8(w + 16 * i);
+      sum = vusdotq_s32(sum, bytes, q[i]);
+      sum = vusdotq_s32(sum, vshlq_n_u8(bytes, 4), q[kVectors + i]);
+    }
+  }
+  return sum;
+}
+
+LAPIDARY_INLINE void fetch(const std::uint8_t* at) { asm volatile("prfm pldl1keep, [%0]" : : "r"(at)); }
+
+// One activation row.
+template <int Bits, int Group, bool Ahead>
+void multiply_one(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps) {
+  constexpr int kGroupBytes = Group * Bits / 8, kUnroll = std::max(1, 256 / Group);
+  const int groups = w.cols / Group;
+  for (int step = steps.begin; step < steps.end; ++step) {
+    const Streams streams(w, step);
+    const std::uint32_t* scales = w.scales + static_cast<std::size_t>(step) * groups * kStreams;
+    float32x4_t sums = vdupq_n_f32(0.0f);
+    const auto add_group = [&](int g) __attribute__((always_inline)) {
+      int8x16_t q[Group / 16];
+      for (int i = 0; i < Group / 16; ++i) q[i] = vld1q_s8(tile.q + g * Group + 16 * i);
+      int32x4_t d[kStreams];
+      for (int i = 0; i < kStreams; ++i) d[i] = dot<Bits, Group>(streams.at[i] + g * kGroupBytes, q);
+      const float32x4_t dots = vcvtq_f32_s32(vpaddq_s32(vpaddq_s32(d[0], d[1]), vpaddq_s32(d[2], d[3])));
+      const uint32x4_t words = vld1q_u32(scales + g * kStreams);
+      const float32x4_t s = vreinterpretq_f32_u32(vandq_u32(words, vdupq_n_u32(0xffff0000u)));
+      const float32x4_t b = vreinterpretq_f32_u32(vshlq_n_u32(words, 16));
+      const float32x2_t factors = vld1_f32(tile.factors + 2 * g);
+      sums = vfmaq_f32(sums, dots, vmulq_lane_f32(s, factors, 0));
+      sums = vfmaq_lane_f32(sums, b, factors, 1);
+    };
+    int g = 0;
+    for (; g + kUnroll <= groups; g += kUnroll) {
+      if constexpr (Ahead)
+        for (int line = 0; line < kUnroll * kGroupBytes; line += 64)
+          for (int i = 0; i < kStreams; ++i) fetch(streams.at[i] + g * kGroupBytes + line + kAheadBytes);
+#pragma GCC unroll 8
+      for (int i = 0; i < kUnroll; ++i) add_group(g + i);
+    }
+    for (; g < groups; ++g) add_group(g);
+    store(streams, w.rows, sums, y);
+  }
+}
+
+LAPIDARY_INLINE uint8x16_t lower(uint8x16_t a, uint8x16_t b) {
+  return vreinterpretq_u8_u64(vzip1q_u64(vreinterpretq_u64_u8(a), vreinterpretq_u64_u8(b)));
+}
+LAPIDARY_INLINE uint8x16_t upper(uint8x16_t a, uint8x16_t b) {
+  return vreinterpretq_u8_u64(vzip2q_u64(vreinterpretq_u64_u8(a), vreinterpretq_u64_u8(b)));
+}
+
+// Pairs of weight rows with pairs of activation rows: 2 x 2 sums in a vector, [weight row][activation row].
+template <int Bits, int Group, int Pairs>
+void multiply_pairs(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
+  constexpr int kGroupBytes = Group * Bits / 8, kUnroll = Pairs == 1 ? std::max(1, 256 / Group) : Pairs == 2 ? std::max(1, 128 / Group) : 1;
+  const int groups = w.cols / Group;
+  for (int step = steps.begin; step < steps.end; ++step) {
+    const Streams streams(w, step);
+    const std::uint32_t* scales = w.scales + static_cast<std::size_t>(step) * groups * kStreams;
+    const std::int8_t* q = tile.q;
+    const float* factors = tile.factors;
+    float32x4_t sums[2][Pairs];
+    for (auto& row : sums)
+      for (float32x4_t& sum : row) sum = vdupq_n_f32(0.0f);
+
+    const auto add_group = [&](int g) __attribute__((always_inline)) {
+      int32x4_t d[2][Pairs];
+      for (auto& row : d)
+        for (int32x4_t& sum : row) sum = vdupq_n_s32(0);
+#pragma GCC unroll 8
+      for (int at = 0; at < kGroupBytes; at += 16) {
+        uint8x16_t chunks[2][2];  // [weight pair][chunk]
+        for (int half = 0; half < 2; ++half) {
+          const uint8x16_t a = vld1q_u8(streams.at[2 * half] + g * kGroupBytes + at);
+          const uint8x16_t b = vld1q_u8(streams.at[2 * half + 1] + g * kGroupBytes + at);
+          chunks[half][0] = lower(a, b);
+          chunks[half][1] = upper(a, b);
+        }
+#pragma GCC unroll 2
+        for (int c = 0; c < 2; ++c) {
+          if constexpr (Bits == 8) {
+            for (int p = 0; p < Pairs; ++p) {
+              const int8x16_t x = vld1q_s8(q + p * 2 * Group + (at / 8 + c) * 16);
+              for (int half = 0; half < 2; ++half) d[half][p] = vusmmlaq_s32(d[half][p], chunks[half][c], x);
+            }
+          } else {
+            const uint8x16_t low[2] = {vshlq_n_u8(chunks[0][c], 4), vshlq_n_u8(chunks[1][c], 4)};
+            for (int p = 0; p < Pairs; ++p) {
+              const std::int8_t* from = q + p * 2 * Group + (at / 8 + c) * 32;
+              const int8x16_t odd = vld1q_s8(from), even = vld1q_s8(from + 16);
+              for (int half = 0; half < 2; ++half) {
+                d[half][p] = vusmmlaq_s32(d[half][p], chunks[half][c], odd);
+                d[half][p] = vusmmlaq_s32(d[half][p], low[half], even);
+              }
+            }
+          }
+        }
+      }
+      const uint32x4_t words = vld1q_u32(scales + g * kStreams);
+      const uint32x4_t s4 = vandq_u32(words, vdupq_n_u32(0xffff0000u)), b4 = vshlq_n_u32(words, 16);
+      const float32x4_t s[2] = {vreinterpretq_f32_u32(vzip1q_u32(s4, s4)), vreinterpretq_f32_u32(vzip2q_u32(s4, s4))};
+      const float32x4_t b[2] = {vreinterpretq_f32_u32(vzip1q_u32(b4, b4)), vreinterpretq_f32_u32(vzip2q_u32(b4, b4))};
+      for (int p = 0; p < Pairs; ++p) {
+        const float32x4_t a = vld1q_f32(factors + 8 * p), t = vld1q_f32(factors + 8 * p + 4);
+        for (int half = 0; half < 2; ++half) {
+          sums[half][p] = vfmaq_f32(sums[half][p], vcvtq_f32_s32(d[half][p]), vmulq_f32(s[half], a));
+          sums[half][p] = vfmaq_f32(sums[half][p], b[half], t);
+        }
+      }
+      q += Pairs * 2 * Group;
+      factors += Pairs * 8;
+    };
+    int g = 0;
+    for (; g + kUnroll <= groups; g += kUnroll)
+#pragma GCC unroll 8
+      for (int i = 0; i < kUnroll; ++i) add_group(g + i);
+    for (; g < groups; ++g) add_group(g);
+
+    for (int p = 0; p < Pairs; ++p) {
+      const float32x4_t first = vuzp1q_f32(sums[0][p], sums[1][p]), second = vuzp2q_f32(sums[0][p], sums[1][p]);
+      store(streams, w.rows, first, y[2 * p]);
+      if (2 * p + 1 < tile.rows) store(streams, w.rows, second, y[2 * p + 1]);
+    }
+  }
+}
+
+template <int Bits, int Group>
+void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
+  if (tile.rows == 1)
+    return w.cols >= kLongRow ? multiply_one<Bits, Group, true>(w, tile, y[0], steps)
+                              : multiply_one<Bits, Group, false>(w, tile, y[0], steps);
+  switch (pairs_of(tile.rows)) {
+    case 1: return multiply_pairs<Bits, Group, 1>(w, tile, y, steps);
+    case 2: return multiply_pairs<Bits, Group, 2>(w, tile, y, steps);
+    case 3: return multiply_pairs<Bits, Group, 3>(w, tile, y, steps);
+    default: return multiply_pairs<Bits, Group, 4>(w, tile, y, steps);
+  }
+}
+
+// Calls f.operator()<Bits, Group>().
+template <class F>
+void with_format(Q8Format format, F f) {
+  const auto by_group = [&]<int Bits>() {
+    switch (format.group) {
+      case 32: return f.template operator()<Bits, 32>();
+      case 64: return f.template operator()<Bits, 64>();
+      default: return f.template operator()<Bits, 128>();
+    }
+  };
+  if (format.bits == 4) by_group.template operator()<4>();
+  else by_group.template operator()<8>();
+}
+
+void quantise_any(const float* const* x, int cols, Q8Tile& tile) {
+  with_format(tile.format, [&]<int Bits, int Group>() { quantise<Bits, Group>(x, cols, tile); });
+}
+
+void multiply_any(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
+  with_format(w.format, [&]<int Bits, int Group>() { multiply<Bits, Group>(w, tile, y, steps); });
+}
+
+constexpr Q8Kernels kI8mm = {"i8mm", quantise_any, multiply_any};
+
+}  // namespace
+
+const Q8Kernels* i8mm_q8() { return &kI8mm; }
+
+}  // namespace lapidary::cpu
+
+#else
+
+namespace lapidary::cpu {
+
+const Q8Kernels* i8mm_q8() { return nullptr; }
+
+}  // namespace lapidary::cpu
+
+#endif

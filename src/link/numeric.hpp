@@ -1,0 +1,26 @@
+// Which arithmetic a step uses: decided at load by the numeric mode and the storage of its weights, never by the number of rows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "graph/graph.hpp"
+#include "link/weight.hpp"
+
+namespace lapidary::link {
+
+// exact: float32 activations everywhere. fast: activations of 8 bits (q8) where weights allow, float32 elsewhere.
+enum class Numeric : std::uint8_t { exact, fast };
+
+// Affine weights of 4 or 8 bits with bfloat16 scales.
+bool has_q8(const Matrix& matrix);
+
+// Does the op multiply by matrices whose activations may be quantised?
+bool multiplies(graph::Op op);
+
+// The fast mode reads scales and biases interleaved, for so many rows together: a copy of uint32, one for each group of a row, for
+// one matrix or one expert.
+inline constexpr int kScaleRows = 4;
+std::size_t scale_words(const Matrix& matrix);
+
+}  // namespace lapidary::link

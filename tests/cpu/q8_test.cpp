@@ -1,0 +1,440 @@
+// The kernels of the fast mode and what they walk over; both sets of instructions.
+#include "cpu/q8.hpp"
+
+#include <boost/ut.hpp>
+
+#include "cpu/kernel_rows.hpp"
+#include "reference/q8.hpp"
+#include "support/random_weights.hpp"
+
+namespace lapidary::test {
+namespace {
+
+using namespace boost::ut;
+using boost::ut::test;  // the function, not our namespace
+
+// Inputs and outputs of all products in E2B, E4B, 12B, 26B-A4B and 31B, see linear_test.cpp.
+const std::vector<int> kPublishedWidths = {1536, 2560,  3840,  2816,  5376, 2048,  4096, 8192, 16384,
+                                           6144, 12288, 10240, 15360, 2112, 21504, 704,  256};
+const std::vector<int> kSmallWidths = {32, 64, 96, 128, 160, 192};
+const std::vector<int> kPublishedHeights = {128,  256,  512,  704,  1024,  1536,  2112,  2560,
+                                            2816, 3840, 5376, 8960, 10752, 16384, 21504, 262144};
+
+std::vector<Storage> q8_storages() {
+  std::vector<Storage> all;
+  for (const std::uint8_t bits : {4, 8})
+    for (const std::uint8_t group : {32, 64, 128}) all.push_back({Encoding::affine, DType::bf16, bits, group});
+  return all;
+}
+
+// The sets of instructions that this processor has.
+std::vector<const cpu::Q8Kernels*> all_kernels() {
+  std::vector<const cpu::Q8Kernels*> all = {&cpu::portable_q8()};
+  if (&cpu::fastest_q8() != all.front()) all.push_back(&cpu::fastest_q8());
+  return all;
+}
+
+// A random matrix with its scales in the order of the walk, which end where their allocation ends.
+struct Weights {
+  RandomMatrix random_matrix;
+  link::Matrix matrix;
+  std::vector<std::uint32_t> scales;
+
+  Weights(Random& random, const Storage& storage, int rows, int cols, int experts = 0)
+      : random_matrix(random, storage, rows, cols, experts),
+        matrix(random_matrix.view()),
+        scales(cpu::scale_words(matrix) * std::max(experts, 1)) {
+    for (int expert = 0; expert < std::max(experts, 1); ++expert)
+      cpu::interleave_scales(matrix, expert, scales.data() + expert * cpu::scale_words(matrix));
+  }
+
+  cpu::Q8Weights view(int expert = 0) const { return cpu::Q8Matrix(matrix, scales.data()).weights(expert); }
+  void fill(std::byte code) { std::fill_n(random_matrix.values(), matrix.row_bytes * matrix.rows, code); }
+};
+
+// x: at most kTileRows. The room holds rubbish and ends where it may end.
+FloatRows multiply(const cpu::Q8Kernels& kernels, const cpu::Q8Weights& w, const FloatRows& x, cpu::Range steps) {
+  const int rows = static_cast<int>(x.size());
+  const RowBuffer in(x);
+  RowBuffer out(rows, w.rows);
+  std::vector<const float*> from;
+  std::vector<float*> to;
+  for (int r = 0; r < rows; ++r) {
+    from.push_back(in.in()[r]);
+    to.push_back(out.out()[r]);
+  }
+  std::vector<std::int8_t> q(cpu::tile_bytes(w.cols), 0x55);
+  std::vector<float> factors(cpu::tile_floats(w.cols), kUntouched);
+  cpu::Q8Tile tile{.format = w.format, .rows = rows, .q = q.data(), .factors = factors.data()};
+  kernels.quantise(from.data(), w.cols, tile);
+  kernels.multiply(w, tile, to.data(), steps);
+  return out.rows();
+}
+
+FloatRows multiply(const cpu::Q8Kernels& kernels, const cpu::Q8Weights& w, const FloatRows& x) {
+  return multiply(kernels, w, x, {0, w.walk.steps()});
+}
+
+void expect_near_definition(const Weights& weights, const FloatRows& x, const std::string& what) {
+  for (const cpu::Q8Kernels* kernels : all_kernels()) {
+    const FloatRows y = multiply(*kernels, weights.view(), x);
+    for (std::size_t r = 0; r < x.size(); ++r) {
+      const reference::Q8Product expected = reference::q8_product(weights.matrix, x[r]);
+      expect(worst_error(y[r], expected.values, expected.errors) <= 1.0_d)
+          << kernels->name << what << "N =" << weights.matrix.rows << "K =" << weights.matrix.cols << "row" << r;
+    }
+  }
+}
+
+bool all_nan(const std::vector<float>& row) {
+  return std::all_of(row.begin(), row.end(), [](float x) { return std::isnan(x) && !is_untouched(x); });
+}
+
+// ---- rows that are hard to quantise
+
+struct Awkward {
+  std::string what;
+  std::vector<float> x;
+};
+
+// Every number but the first of a group lies between two steps, as far from the one as from the other.
+std::vector<float> ties(Random& random, int cols, const Storage& storage) {
+  std::vector<float> x;
+  const auto tie = [&] { return static_cast<float>(random.below(253) - 126) + 0.5f; };  // -125.5 to 126.5
+  for (int i = 0; i < cols; i += 2) {
+    const bool first = i % storage.group == 0;  // makes a step 1
+    const float odd = first ? 127.0f : tie();
+    x.push_back(storage.bits == 8 ? tie() : std::nearbyint(odd) / 16 + (first ? 0.0f : tie()));
+    x.push_back(odd);
+  }
+  return x;
+}
+
+std::vector<Awkward> awkward_rows(Random& random, int cols, const Storage& storage) {
+  std::vector<Awkward> all;
+  const auto random_row = [&](double size) { return random.floats(cols, -size, size); };
+  all.push_back({"zeros", std::vector<float>(cols, 0.0f)});
+  all.push_back({"zeros of both signs", random_row(1e-60)});
+  all.push_back({"ties", ties(random, cols, storage)});
+  all.push_back({"small numbers", random_row(1e-30)});
+  all.push_back({"numbers whose steps are no normal numbers", random_row(1e-36)});
+  all.push_back({"the largest numbers below those with an inverse", random_row(3.7e-37)});
+  all.push_back({"denormals", random_row(1e-39)});
+  Awkward sparse{"denormals and zeros", random_row(1e-39)};
+  for (float& x : sparse.x)
+    if (random.chance(2)) x = 0.0f;
+  all.push_back(std::move(sparse));
+  all.push_back({"the least number", std::vector<float>(cols, 0x1p-149f)});
+  all.push_back({"large numbers", random_row(1e30)});
+  all.push_back({"the largest dots", std::vector<float>(cols, 0.7f)});
+  all.push_back({"the least dots", std::vector<float>(cols, -0.7f)});
+  std::vector<float> signs = random_row(1.0);
+  for (float& x : signs) x = std::copysign(1.0f, x);
+  all.push_back({"one size, any signs", std::move(signs)});
+  for (const int at : {0, 1, cols - 2, cols - 1})
+    for (const float outlier : {1e4f, -1e12f}) {
+      Awkward row{"an outlier", random_row(1.0)};
+      row.x[at] = outlier;
+      all.push_back(std::move(row));
+    }
+  Awkward gap{"a group of zeros", random_row(1.0)}, alone{"all but a group zeros", std::vector<float>(cols, 0.0f)};
+  const int begin = random.below(cols / storage.group) * storage.group;
+  for (int i = begin; i < begin + storage.group; ++i) std::swap(gap.x[i], alone.x[i]);
+  Awkward mixed{"a group of denormals", gap.x};
+  for (int i = begin; i < begin + storage.group; ++i) mixed.x[i] = static_cast<float>(random.uniform(-1e-40, 1e-40));
+  all.insert(all.end(), {std::move(gap), std::move(alone), std::move(mixed)});
+  return all;
+}
+
+suite<"q8 walk"> walk_suite = [] {
+  std::vector<int> heights = kPublishedHeights;
+  for (int rows = 1; rows <= 70; ++rows) heights.push_back(rows);
+
+  "a walk meets every row once"_test = [heights] {
+    for (const int rows : heights)
+      for (const int cols : {32, 256, 704, 1536, 2816, 5376, 16384, 21504}) {
+        const cpu::Walk walk(rows, cols);
+        std::vector<int> met(rows);
+        for (int step = 0; step < walk.steps(); ++step)
+          for (int stream = 0; stream < cpu::kStreams; ++stream) {
+            const int row = walk.row(step, stream);
+            if (row >= 0 && row < rows) ++met[row];
+          }
+        expect(met == std::vector<int>(rows, 1)) << rows << "rows of" << cols;
+        expect(eq(walk.steps(), (rows + 3) / 4)) << rows << "rows of" << cols;
+      }
+  };
+
+  "the runs of some steps are the rows of those steps"_test = [heights] {
+    Random random(1);
+    for (const int rows : heights)
+      for (const int cols : {32, 704, 1536, 16384}) {
+        const cpu::Walk walk(rows, cols);
+        std::vector<cpu::Range> ranges = {{0, walk.steps()}, {0, 0}, {walk.steps(), walk.steps()}};
+        for (int i = 0; i < 12; ++i) {
+          const int a = random.below(walk.steps() + 1), b = random.below(walk.steps() + 1);
+          ranges.push_back({std::min(a, b), std::max(a, b)});
+        }
+        for (const cpu::Range& range : ranges) {
+          std::vector<int> expected(rows), got(rows);
+          for (int step = range.begin; step < range.end; ++step)
+            for (int stream = 0; stream < cpu::kStreams; ++stream)
+              if (walk.row(step, stream) < rows) ++expected[walk.row(step, stream)];
+          bool inside = true;
+          walk.for_each_run(range, [&](int first, int count) {
+            inside = inside && first >= 0 && count > 0 && first + count <= rows;
+            for (int row = first; inside && row < first + count; ++row) ++got[row];
+          });
+          expect(inside && got == expected) << rows << "rows of" << cols << "steps" << range.begin << "to" << range.end;
+        }
+      }
+  };
+};
+
+suite<"q8 weights"> weights_suite = [] {
+  "the fast mode has kernels for 4 and 8 bits with bf16 scales"_test = [] {
+    std::vector<std::string> has, expected;
+    for (const Storage& storage : all_storages()) {
+      link::Matrix matrix;
+      matrix.storage = storage;
+      if (cpu::has_q8(matrix)) has.push_back(label(storage));
+    }
+    for (const Storage& storage : q8_storages()) expected.push_back(label(storage));
+    expect(has == expected);
+  };
+
+  "scales and biases lie together in the order of the walk, expert by expert"_test = [] {
+    Random random(2);
+    for (const Storage& storage : q8_storages())
+      for (const int rows : {1, 2, 3, 4, 5, 11, 23, 64, 100})
+        for (const int experts : {0, 3}) {
+          const int cols = 384, groups = cols / storage.group;
+          const Weights weights(random, storage, rows, cols, experts);
+          const link::Matrix& matrix = weights.matrix;
+          const std::size_t words = cpu::scale_words(matrix);
+          expect(eq(words, static_cast<std::size_t>((rows + 3) / 4 * 4 * groups)));
+          int wrong = 0;
+          for (int expert = 0; expert < std::max(experts, 1); ++expert) {
+            const cpu::Q8Weights view = weights.view(expert);
+            expect(view.scales == weights.scales.data() + expert * words);
+            expect(view.values == matrix.values + expert * matrix.expert_bytes);
+            for (int step = 0; step < view.walk.steps(); ++step)
+              for (int stream = 0; stream < cpu::kStreams; ++stream) {
+                const int row = view.walk.row(step, stream);
+                if (row >= rows) continue;
+                const std::size_t at = expert * matrix.scale_expert_bytes + row * matrix.scale_row_bytes;
+                for (int g = 0; g < groups; ++g)
+                  wrong += view.scales[(step * groups + g) * cpu::kStreams + stream] !=
+                           (reference::bits_at(matrix.biases + at, 16 * g, 16) |
+                            reference::bits_at(matrix.scales + at, 16 * g, 16) << 16);
+              }
+          }
+          expect(eq(wrong, 0)) << label(storage) << rows << "rows," << experts << "experts";
+        }
+  };
+};
+
+suite<"q8 kernels"> kernel_suite = [] {
+  for (const Storage& storage : q8_storages()) {
+    test("products of " + label(storage) + " are near their definition at every width") = [storage] {
+      Random random(3);
+      std::vector<int> widths = kPublishedWidths;
+      widths.insert(widths.end(), kSmallWidths.begin(), kSmallWidths.end());
+      for (const int k : widths) {
+        if (!fits(storage, k)) continue;
+        const Weights weights(random, storage, k <= 2816 ? 23 : 5, k);
+        expect_near_definition(weights, random_rows(random, 1, k), "random row");
+        expect_near_definition(weights, random_rows(random, 3, k), "random rows");
+      }
+    };
+
+    test("products of " + label(storage) + " are near their definition for any number of outputs and rows") = [storage] {
+      Random random(4);
+      for (const int n : {1, 2, 3, 4, 5, 11, 23, 100}) {
+        const Weights weights(random, storage, n, 384);
+        for (int rows = 1; rows <= cpu::kTileRows; ++rows)
+          expect_near_definition(weights, random_rows(random, rows, 384), "random rows");
+      }
+    };
+
+    test("products of " + label(storage) + " are near their definition for awkward rows") = [storage] {
+      Random random(5);
+      for (const int k : {128, 640}) {
+        Weights weights(random, storage, 7, k);
+        for (const bool largest_codes : {false, true}) {
+          if (largest_codes) weights.fill(std::byte{0xff});
+          for (const Awkward& row : awkward_rows(random, k, storage)) {
+            expect_near_definition(weights, {row.x}, row.what);
+            expect_near_definition(weights, {row.x, row.x}, row.what);
+          }
+        }
+      }
+    };
+
+    test("products of " + label(storage) + " differ from the real ones by half a step of each activation") = [storage] {
+      Random random(6);
+      for (const int k : {128, 640}) {
+        const Weights weights(random, storage, 11, k);
+        for (const auto& x : random_rows(random, 4, k)) {
+          std::vector<double> exact, allowed;
+          for (int n = 0; n < 11; ++n) {
+            double sum = 0.0, error = 0.0;
+            for (int col = 0; col < k; ++col) {
+              float largest = 0.0f;
+              for (int i = 0; i < storage.group; ++i)
+                largest = std::max(largest, std::abs(x[col / storage.group * storage.group + i]));
+              const reference::Weight w = reference::weight_at(weights.matrix, n, col);
+              sum += w.value() * x[col];
+              // 4 bits: e - o/16 may be larger than both. A little more for sums in float32.
+              error += std::abs(w.value()) * largest * (storage.bits == 8 ? 1.0 : 17.0 / 16) / 127 * 0.501 + 1e-6;
+            }
+            exact.push_back(sum);
+            allowed.push_back(error);
+          }
+          for (const cpu::Q8Kernels* kernels : all_kernels())
+            expect(worst_error(multiply(*kernels, weights.view(), {x}).front(), exact, allowed) <= 1.0_d) << kernels->name;
+        }
+      }
+    };
+
+    test("products of " + label(storage) + " with activations that need no rounding are the real ones") = [storage] {
+      Random random(7);
+      const int k = 256, n = 6;
+      const Weights weights(random, storage, n, k);
+      std::vector<float> x;  // steps of 1
+      for (int i = 0; i < k; i += 2) {
+        const int odd = i % storage.group == 0 ? -127 : random.below(255) - 127;
+        const float even = static_cast<float>(random.below(255) - 127);
+        x.push_back(storage.bits == 8 ? even : even + static_cast<float>(odd) / 16);
+        x.push_back(static_cast<float>(odd));
+      }
+      expect(reference::quantised(x, storage.bits, storage.group) == doubles(x));
+      expect_near_definition(weights, {x}, "a row of steps");
+    };
+
+    test("what is no number makes the outputs of its row no numbers, and of no other: " + label(storage)) = [storage] {
+      Random random(8);
+      const int k = 384, n = 11;
+      const Weights weights(random, storage, n, k);
+      for (const cpu::Q8Kernels* kernels : all_kernels())
+        for (int rows = 1; rows <= cpu::kTileRows; ++rows) {
+          const FloatRows x = random_rows(random, rows, k);
+          const FloatRows expected = multiply(*kernels, weights.view(), x);
+          for (const float bad : {NAN, -NAN, INFINITY, -INFINITY})
+            for (const int at : {0, 1, 31, k / 2, k - 1}) {
+              const int row = random.below(rows);
+              FloatRows with_bad = x;
+              with_bad[row][at] = bad;
+              if (random.chance(2)) with_bad[row][at ^ 1] = bad;
+              const FloatRows y = multiply(*kernels, weights.view(), with_bad);
+              for (int r = 0; r < rows; ++r)
+                expect(r == row ? all_nan(y[r]) : same_bits(y[r], expected[r]))
+                    << kernels->name << bad << "at" << at << "of row" << row << "of" << rows << "seen in row" << r;
+            }
+        }
+    };
+
+    test("steps of " + label(storage) + " write their rows and no others") = [storage] {
+      Random random(9);
+      const int k = 256;
+      for (const int n : {1, 3, 23, 130}) {
+        const Weights weights(random, storage, n, k);
+        const cpu::Walk walk = weights.view().walk;
+        for (const cpu::Q8Kernels* kernels : all_kernels())
+          for (const int rows : {1, 2, 5, 8}) {
+            const FloatRows x = random_rows(random, rows, k);
+            const FloatRows whole = multiply(*kernels, weights.view(), x);
+            const int a = random.below(walk.steps() + 1), b = random.below(walk.steps() + 1);
+            const cpu::Range steps{std::min(a, b), std::max(a, b)};
+            const FloatRows some = multiply(*kernels, weights.view(), x, steps);
+            std::vector<bool> mine(n);
+            walk.for_each_run(steps, [&](int first, int count) { std::fill_n(mine.begin() + first, count, true); });
+            int wrong = 0;
+            for (int r = 0; r < rows; ++r)
+              for (int i = 0; i < n; ++i)
+                wrong += mine[i] ? !same_bits({some[r][i]}, {whole[r][i]}) : !is_untouched(some[r][i]);
+            expect(eq(wrong, 0)) << kernels->name << rows << "rows, steps" << steps.begin << "to" << steps.end;
+          }
+      }
+    };
+  }
+};
+
+// Both numbers with the same bits, or neither a number.
+bool same(const std::vector<float>& a, const std::vector<float>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (!same_bits({a[i]}, {b[i]}) && !(std::isnan(a[i]) && std::isnan(b[i]))) return false;
+  return a.size() == b.size();
+}
+
+void expect_same_by_both(const cpu::Q8Weights& w, const FloatRows& x, const std::string& what) {
+  const FloatRows expected = multiply(cpu::portable_q8(), w, x), got = multiply(cpu::fastest_q8(), w, x);
+  for (std::size_t r = 0; r < x.size(); ++r)
+    expect(same(got[r], expected[r])) << what << "N =" << w.rows << "K =" << w.cols << "row" << r << "of" << x.size();
+}
+
+suite<"q8 instructions"> instructions_suite = [] {
+  if (&cpu::fastest_q8() == &cpu::portable_q8()) return;  // this processor has no others
+
+  for (const Storage& storage : q8_storages()) {
+    const std::string name = std::string(cpu::fastest_q8().name) + " gives the bits of portable code for " + label(storage);
+    test(name + " at every width") = [storage] {
+      Random random(10);
+      std::vector<int> widths = kPublishedWidths;
+      widths.insert(widths.end(), kSmallWidths.begin(), kSmallWidths.end());
+      for (const int k : widths) {
+        if (!fits(storage, k)) continue;
+        const Weights weights(random, storage, k <= 2816 ? 23 : 5, k);
+        for (int rows = 1; rows <= cpu::kTileRows; ++rows)
+          expect_same_by_both(weights.view(), random_rows(random, rows, k), "random");
+      }
+    };
+
+    test(name + " for any number of outputs") = [storage] {
+      Random random(11);
+      for (const int n : {1, 2, 3, 4, 5, 11, 23, 70, 257}) {
+        const Weights weights(random, storage, n, 128);
+        for (int rows = 1; rows <= cpu::kTileRows; ++rows)
+          expect_same_by_both(weights.view(), random_rows(random, rows, 128), "random");
+      }
+    };
+
+    test(name + " and awkward rows") = [storage] {
+      Random random(12);
+      for (const int k : {128, 640}) {
+        Weights weights(random, storage, 7, k);
+        std::vector<Awkward> all = awkward_rows(random, k, storage);
+        for (const float bad : {NAN, INFINITY, -INFINITY, 3.4e38f, -3.4e38f}) {
+          all.push_back({"no number", random.floats(k, -1, 1)});
+          all.back().x[random.below(k)] = bad;
+        }
+        for (const std::byte code : {std::byte{0}, std::byte{0xf0}, std::byte{0x0f}, std::byte{0xff}}) {
+          if (code != std::byte{0}) weights.fill(code);  // random ones at first
+          for (const Awkward& row : all)
+            for (int rows = 1; rows <= cpu::kTileRows; ++rows) {
+              FloatRows x = random_rows(random, rows, k);
+              x[random.below(rows)] = row.x;
+              expect_same_by_both(weights.view(), x, row.what);
+            }
+        }
+      }
+    };
+
+    test(name + " and random sizes") = [storage] {
+      Random random(13);
+      const int k = 256;
+      for (int round = 0; round < 50; ++round) {
+        const Weights weights(random, storage, 9, k);
+        FloatRows x;
+        for (int r = 0; r < 1 + round % cpu::kTileRows; ++r) {
+          x.push_back(random.floats(k, -1, 1));
+          for (float& value : x.back()) value = std::ldexp(value, random.below(round + 1) - round / 2);
+        }
+        expect_same_by_both(weights.view(), x, "random sizes");
+      }
+    };
+  }
+};
+
+}  // namespace
+}  // namespace lapidary::test
