@@ -15,7 +15,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def bench(checkpoint, context):
-    command = [f"{ROOT}/build/release/lapidary", "bench", checkpoint, "-p", "0", "-n", "0", "--context", str(context)]
+    command = [f"{ROOT}/build/release/lapidary", "bench", checkpoint, "-p", "0", "-n", "0", "--json", "--context", str(context)]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
 
 

@@ -1,12 +1,16 @@
-// lapidary bench: load time, memory against the plan, and tokens per second, one JSON object per line.
+// lapidary bench: tokens per second of prompts, decoding and rounds, against what the machine can read; memory against the plan.
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <string>
 
 #include "cli/commands.hpp"
 #include "cli/model.hpp"
 #include "cpu/executor.hpp"
+#include "cpu/read_limit.hpp"
 #include "decode/session.hpp"
 #include "text/value.hpp"
 
@@ -17,7 +21,9 @@ struct BenchFlags {
   ModelFlags model;
   std::vector<int> prompts = {64};
   std::vector<int> generations = {32};
+  std::vector<int> widths;
   int depth = 0;
+  bool ops = false, json = false, peer_lines = false;
 };
 
 using text::Value;
@@ -40,68 +46,188 @@ std::vector<std::int32_t> some_tokens(int count, int vocab) {
   return tokens;
 }
 
-void print(const Value& line) { std::cout << text::to_json(line) << std::endl; }
-
-void report(const char* test, int n, int depth, double seconds) {
-  print(Value::Object{{"test", test}, {"n", n}, {"depth", depth}, {"tok_s", n / seconds}});
+double at_rank(std::vector<double> times_s, double rank) {
+  const auto place = times_s.begin() + static_cast<std::ptrdiff_t>(rank * static_cast<double>(times_s.size() - 1));
+  std::nth_element(times_s.begin(), place, times_s.end());
+  return *place;
 }
 
-void fill(decode::Session& session, int tokens, int vocab) {
-  session.rollback(0);
-  if (tokens) session.prefill(some_tokens(tokens, vocab));
-}
+class Bench {
+ public:
+  explicit Bench(BenchFlags flags) : flags_(with_context(std::move(flags))), start_(Clock::now()), program_(flags_.model.load()),
+                                     executor_(cpu::make_executor(program_, program_.plan.threads)),
+                                     load_s_(seconds_since(start_)), session_(program_, *executor_) {}
 
-void run(BenchFlags flags) {
-  int longest = 1;
-  for (const auto* lengths : {&flags.prompts, &flags.generations})
-    for (const int n : *lengths) longest = std::max(longest, n + flags.depth);
-  if (!flags.model.options.context_tokens) flags.model.options.context_tokens = longest;
-
-  const Clock::time_point start = Clock::now();
-  const link::Program program = flags.model.load();
-  const auto executor = cpu::make_executor(program, program.plan.threads);
-  const double load_seconds = seconds_since(start);
-
-  const int vocab = program.graph->shape.vocab;
-  decode::Session session(program, *executor);
-  fill(session, 1, vocab);  // warm-up
-  for (const int n : flags.prompts) {
-    if (n == 0) continue;
-    fill(session, flags.depth, vocab);
-    const auto tokens = some_tokens(n, vocab);
-    const Clock::time_point begin = Clock::now();
-    session.prefill(tokens);
-    report("pp", n, flags.depth, seconds_since(begin));
-  }
-  for (const int n : flags.generations) {
-    if (n == 0) continue;
-    fill(session, flags.depth, vocab);
-    const auto tokens = some_tokens(n, vocab);
-    const Clock::time_point begin = Clock::now();
-    for (const std::int32_t token : tokens) session.forward({&token, 1});
-    report("tg", n, flags.depth, seconds_since(begin));
+  void run() {
+    fill(std::min(16, session_.capacity() - 1));  // warm-up
+    session_.forward(some_tokens(1, session_.vocab()));
+    if (!flags_.peer_lines) read_limit_ = cpu::measure_read_limit(program_.plan.threads);
+    if (is_for_people()) {
+      std::printf("%s, graph %s, %d threads, %s; reads %.1f GB/s\n", program_.checkpoint.folder().c_str(),
+                  std::string(program_.graph->name).c_str(), program_.plan.threads,
+                  program_.numeric == link::Numeric::fast ? "fast" : "exact", read_limit_ / 1e9);
+    }
+    for (const int n : flags_.prompts)
+      if (n) prompt(n);
+    for (const int n : flags_.generations)
+      if (n) decode(n);
+    for (const int width : flags_.widths) round(width);
+    if (flags_.ops) breakdown();
+    if (!flags_.peer_lines) memory();
   }
 
-  fill(session, program.plan.context_tokens, vocab);
-  const auto bytes = [](std::size_t count) { return static_cast<std::int64_t>(count); };
-  print(Value::Object{{"load_s", load_seconds},
-                      {"context_tokens", program.plan.context_tokens},
-                      {"plan_anonymous_bytes", bytes(program.plan.anonymous_bytes())},
-                      {"resident_anonymous_bytes", resident_bytes("RssAnon")},
-                      {"plan_weights_mapped_bytes", bytes(program.plan.weights_mapped_bytes)},
-                      {"resident_file_bytes", resident_bytes("RssFile")}});
-}
+ private:
+  static BenchFlags with_context(BenchFlags flags) {
+    int longest = 32;
+    for (const auto* lengths : {&flags.prompts, &flags.generations})
+      for (const int n : *lengths) longest = std::max(longest, n + flags.depth);
+    if (!flags.widths.empty()) longest = std::max(longest, flags.depth + 8);
+    if (!flags.model.options.context_tokens) flags.model.options.context_tokens = longest;
+    return flags;
+  }
+
+  bool is_for_people() const { return !flags_.json && !flags_.peer_lines; }
+
+  static void print(const Value& line) { std::cout << text::to_json(line) << std::endl; }
+
+  void fill(int tokens) {
+    session_.rollback(0);
+    if (tokens) session_.prefill(some_tokens(tokens, session_.vocab()));
+  }
+
+  void prompt(int n) {
+    fill(flags_.depth);
+    const auto tokens = some_tokens(n, session_.vocab());
+    const Clock::time_point begin = Clock::now();
+    session_.prefill(tokens);
+    const double s = seconds_since(begin);
+    if (is_for_people()) std::printf("prompt %5d at %5d  %9.1f tok/s  %8.1f ms\n", n, flags_.depth, n / s, s * 1e3);
+    else print(Value::Object{{"test", "pp"}, {"n", n}, {"depth", flags_.depth}, {"tok_s", n / s}});
+  }
+
+  void decode(int n) {
+    fill(flags_.depth);
+    std::vector<double> times_s;
+    for (const std::int32_t token : some_tokens(n, session_.vocab())) {
+      const Clock::time_point begin = Clock::now();
+      session_.forward({&token, 1});
+      times_s.push_back(seconds_since(begin));
+    }
+    double s = 0;
+    for (const double time_s : times_s) s += time_s;
+    const link::TokenCost cost = link::cost_of_token(program_);
+    const double bytes_s = static_cast<double>(cost.weight_bytes) * n / s;
+    if (is_for_people()) {
+      std::printf("decode %5d at %5d  %9.1f tok/s  %6.1f GB/s, %3.0f %% of what can be read; p50 %.2f ms, p99 %.2f ms; %zu steps\n", n,
+                  flags_.depth, n / s, bytes_s / 1e9, 100 * bytes_s / read_limit_, at_rank(times_s, 0.5) * 1e3,
+                  at_rank(times_s, 0.99) * 1e3, cost.steps);
+      return;
+    }
+    Value::Object line{{"test", "tg"}, {"n", n}, {"depth", flags_.depth}, {"tok_s", n / s}};
+    if (flags_.json) {
+      line.emplace_back("gb_s", bytes_s / 1e9);
+      line.emplace_back("of_read_limit", bytes_s / read_limit_);
+      line.emplace_back("p50_ms", at_rank(times_s, 0.5) * 1e3);
+      line.emplace_back("p99_ms", at_rank(times_s, 0.99) * 1e3);
+      line.emplace_back("steps", static_cast<std::int64_t>(cost.steps));
+    }
+    print(line);
+  }
+
+  // Rounds of so many rows against rounds of one, in turns.
+  void round(int width) {
+    constexpr int kTimes = 20;
+    std::vector<double> alone_s, together_s;
+    const auto tokens = some_tokens(width, session_.vocab());
+    fill(std::max(1, flags_.depth));
+    const std::int32_t length = session_.length();
+    for (int i = 0; i < kTimes; ++i)
+      for (const int rows : {1, width}) {
+        const Clock::time_point begin = Clock::now();
+        session_.forward(std::span(tokens).first(static_cast<std::size_t>(rows)));
+        (rows == width ? together_s : alone_s).push_back(seconds_since(begin));
+        session_.rollback(length);
+      }
+    const double one_s = at_rank(width == 1 ? together_s : alone_s, 0.5), s = at_rank(together_s, 0.5);
+    if (is_for_people()) std::printf("round of %d rows      %9.2f ms, %.2f of one row\n", width, s * 1e3, s / one_s);
+    else print(Value::Object{{"test", "round"}, {"rows", width}, {"depth", flags_.depth}, {"ms", s * 1e3}, {"of_one_row", s / one_s}});
+  }
+
+  // Where the time of a decoded token goes, by kernel.
+  void breakdown() {
+    constexpr int kTokens = 16;
+    fill(std::max(1, flags_.depth));
+    std::map<std::string, std::pair<double, std::int64_t>> kernels;  // seconds, weight bytes
+    double all_s = 0;
+    Clock::time_point begin;
+    const link::Tap tap = [&](const link::StepResult& result) {
+      const double s = seconds_since(begin);
+      auto& [seconds, bytes] = kernels[link::variant_of(program_, result.step)];
+      seconds += s;
+      all_s += s;
+      for (const graph::WeightId id : result.step.weights)
+        if (id != graph::kNone) bytes += link::bytes_per_row(program_, result.step, id);
+      begin = Clock::now();
+    };
+    const std::int32_t length = session_.length();
+    for (const std::int32_t token : some_tokens(kTokens, session_.vocab())) {
+      begin = Clock::now();
+      session_.forward({&token, 1}, &tap);
+      session_.rollback(length);
+    }
+    std::vector<std::pair<double, std::string>> order;
+    for (const auto& [name, cost] : kernels) order.emplace_back(-cost.first, name);
+    std::sort(order.begin(), order.end());
+    for (const auto& [negative_s, name] : order) {
+      const auto& [s, bytes] = kernels[name];
+      const double gb_s = static_cast<double>(bytes) / s / 1e9;
+      if (is_for_people()) std::printf("  %-36s %8.3f ms  %5.1f %%  %6.1f GB/s\n", name.c_str(), s / kTokens * 1e3, 100 * s / all_s, gb_s);
+      else print(Value::Object{{"kernel", name}, {"ms", s / kTokens * 1e3}, {"share", s / all_s}, {"gb_s", gb_s}});
+    }
+  }
+
+  void memory() {
+    fill(session_.capacity());
+    const link::MemoryPlan& plan = program_.plan;
+    const std::int64_t anonymous = resident_bytes("RssAnon"), mapped = resident_bytes("RssFile");
+    const auto bytes = [](std::size_t count) { return static_cast<std::int64_t>(count); };
+    if (is_for_people()) {
+      std::printf("load %.3f s; memory %.1f MB of %.1f MB planned, weights %.1f MB of %.1f MB mapped\n", load_s_,
+                  static_cast<double>(anonymous) / 1e6, static_cast<double>(plan.anonymous_bytes()) / 1e6,
+                  static_cast<double>(mapped) / 1e6, static_cast<double>(plan.weights_mapped_bytes) / 1e6);
+      return;
+    }
+    print(Value::Object{{"load_s", load_s_},
+                        {"context_tokens", plan.context_tokens},
+                        {"plan_anonymous_bytes", bytes(plan.anonymous_bytes())},
+                        {"resident_anonymous_bytes", anonymous},
+                        {"plan_weights_mapped_bytes", bytes(plan.weights_mapped_bytes)},
+                        {"resident_file_bytes", mapped}});
+  }
+
+  const BenchFlags flags_;
+  const Clock::time_point start_;
+  const link::Program program_;
+  const std::unique_ptr<link::Executor> executor_;
+  const double load_s_;
+  decode::Session session_;
+  double read_limit_ = 0;  // bytes per second
+};
 
 }  // namespace
 
 void add_bench(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("bench", "Measure load time, memory with a full context, and tokens per second");
+  CLI::App* command = app.add_subcommand("bench", "Measure tokens per second, memory and load time");
   const auto flags = std::make_shared<BenchFlags>();
   flags->model.add_to(*command);
   command->add_option("-p,--prompt", flags->prompts, "prompt lengths to measure, 0 for none")->delimiter(',');
   command->add_option("-n,--generate", flags->generations, "numbers of decoded tokens to measure, 0 for none")->delimiter(',');
-  command->add_option("-d,--depth", flags->depth, "tokens in the cache before the measured ones");
-  command->callback([flags] { run(*flags); });
+  command->add_option("-d,--depth", flags->depth, "tokens in the cache before the measured ones")->check(CLI::NonNegativeNumber);
+  command->add_option("--widths", flags->widths, "rows of rounds to compare with one row")->delimiter(',')->check(CLI::Range(1, 8));
+  command->add_flag("--ops", flags->ops, "where the time of a decoded token goes, by kernel");
+  auto* json = command->add_flag("--json", flags->json, "one JSON object per line");
+  command->add_flag("--peer-lines", flags->peer_lines, "only the lines that other engines print too")->excludes(json);
+  command->callback([flags] { Bench(*flags).run(); });
 }
 
 }  // namespace lapidary::cli

@@ -21,6 +21,12 @@ Memory::~Memory() {
   if (data_) munmap(data_, bytes_);
 }
 
+void Memory::use_huge_pages() {
+#if defined(MADV_HUGEPAGE)
+  if (bytes_) madvise(data_, bytes_, MADV_HUGEPAGE);  // a wish: what comes of it does not matter
+#endif
+}
+
 void Memory::commit() { std::memset(data_, 0, bytes_); }
 
 }  // namespace lapidary::cpu

@@ -13,7 +13,8 @@ class Memory {
   ~Memory();
 
   std::byte* data() const { return data_; }
-  void commit();  // touches every page
+  void use_huge_pages();  // where the system has them
+  void commit();          // touches every page
 
  private:
   std::byte* data_ = nullptr;

@@ -5,9 +5,9 @@
 
 #include "cpu/kernel_rows.hpp"
 #include "cpu/linear_tolerance.hpp"
+#include "cpu/q8_weights.hpp"
 #include "reference/linear.hpp"
 #include "reference/q8.hpp"
-#include "support/random_weights.hpp"
 
 namespace lapidary::test {
 namespace {
@@ -16,45 +16,11 @@ using namespace boost::ut;
 using boost::ut::test;  // the function, not our namespace
 using IdRows = std::vector<std::vector<std::int32_t>>;
 
-std::vector<Storage> q8_storages() {
-  std::vector<Storage> all;
-  for (const std::uint8_t bits : {4, 8})
-    for (const std::uint8_t group : {32, 64, 128}) all.push_back({Encoding::affine, DType::bf16, bits, group});
-  return all;
-}
-
 // A storage of other bits and groups than this.
 Storage other(const Storage& storage) {
   return {Encoding::affine, DType::bf16, static_cast<std::uint8_t>(12 - storage.bits),
           static_cast<std::uint8_t>(storage.group == 64 ? 32 : 64)};
 }
-
-// A random matrix with its scales in the order of the walk.
-struct Weights {
-  RandomMatrix random_matrix;
-  link::Matrix matrix;
-  std::vector<std::uint32_t> scales;
-
-  Weights(Random& random, const Storage& storage, int rows, int cols, int experts = 0)
-      : random_matrix(random, storage, rows, cols, experts),
-        matrix(random_matrix.view()),
-        scales(cpu::scale_words(matrix) * std::max(experts, 1)) {
-    for (int expert = 0; expert < std::max(experts, 1); ++expert)
-      cpu::interleave_scales(matrix, expert, scales.data() + expert * cpu::scale_words(matrix));
-  }
-
-  cpu::Q8Matrix view() const { return {matrix, scales.data()}; }
-
-  // One expert as a matrix of its own.
-  link::Matrix expert(int id) const {
-    link::Matrix one = matrix;
-    one.values += id * matrix.expert_bytes;
-    one.scales += id * matrix.scale_expert_bytes;
-    one.biases += id * matrix.scale_expert_bytes;
-    one.experts = 0;
-    return one;
-  }
-};
 
 // Room of one thread, full of rubbish, no larger than it must be.
 class Room {

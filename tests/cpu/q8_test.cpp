@@ -4,8 +4,8 @@
 #include <boost/ut.hpp>
 
 #include "cpu/kernel_rows.hpp"
+#include "cpu/q8_weights.hpp"
 #include "reference/q8.hpp"
-#include "support/random_weights.hpp"
 
 namespace lapidary::test {
 namespace {
@@ -20,37 +20,12 @@ const std::vector<int> kSmallWidths = {32, 64, 96, 128, 160, 192};
 const std::vector<int> kPublishedHeights = {128,  256,  512,  704,  1024,  1536,  2112,  2560,
                                             2816, 3840, 5376, 8960, 10752, 16384, 21504, 262144};
 
-std::vector<Storage> q8_storages() {
-  std::vector<Storage> all;
-  for (const std::uint8_t bits : {4, 8})
-    for (const std::uint8_t group : {32, 64, 128}) all.push_back({Encoding::affine, DType::bf16, bits, group});
-  return all;
-}
-
 // The sets of instructions that this processor has.
 std::vector<const cpu::Q8Kernels*> all_kernels() {
   std::vector<const cpu::Q8Kernels*> all = {&cpu::portable_q8()};
   if (&cpu::fastest_q8() != all.front()) all.push_back(&cpu::fastest_q8());
   return all;
 }
-
-// A random matrix with its scales in the order of the walk, which end where their allocation ends.
-struct Weights {
-  RandomMatrix random_matrix;
-  link::Matrix matrix;
-  std::vector<std::uint32_t> scales;
-
-  Weights(Random& random, const Storage& storage, int rows, int cols, int experts = 0)
-      : random_matrix(random, storage, rows, cols, experts),
-        matrix(random_matrix.view()),
-        scales(cpu::scale_words(matrix) * std::max(experts, 1)) {
-    for (int expert = 0; expert < std::max(experts, 1); ++expert)
-      cpu::interleave_scales(matrix, expert, scales.data() + expert * cpu::scale_words(matrix));
-  }
-
-  cpu::Q8Weights view(int expert = 0) const { return cpu::Q8Matrix(matrix, scales.data()).weights(expert); }
-  void fill(std::byte code) { std::fill_n(random_matrix.values(), matrix.row_bytes * matrix.rows, code); }
-};
 
 // x: at most kTileRows. The room holds rubbish and ends where it may end.
 FloatRows multiply(const cpu::Q8Kernels& kernels, const cpu::Q8Weights& w, const FloatRows& x, cpu::Range steps) {
@@ -77,7 +52,7 @@ FloatRows multiply(const cpu::Q8Kernels& kernels, const cpu::Q8Weights& w, const
 
 void expect_near_definition(const Weights& weights, const FloatRows& x, const std::string& what) {
   for (const cpu::Q8Kernels* kernels : all_kernels()) {
-    const FloatRows y = multiply(*kernels, weights.view(), x);
+    const FloatRows y = multiply(*kernels, weights.view().weights(), x);
     for (std::size_t r = 0; r < x.size(); ++r) {
       const reference::Q8Product expected = reference::q8_product(weights.matrix, x[r]);
       expect(worst_error(y[r], expected.values, expected.errors) <= 1.0_d)
@@ -215,7 +190,7 @@ suite<"q8 weights"> weights_suite = [] {
           expect(eq(words, static_cast<std::size_t>((rows + 3) / 4 * 4 * groups)));
           int wrong = 0;
           for (int expert = 0; expert < std::max(experts, 1); ++expert) {
-            const cpu::Q8Weights view = weights.view(expert);
+            const cpu::Q8Weights view = weights.view().weights(expert);
             expect(view.scales == weights.scales.data() + expert * words);
             expect(view.values == matrix.values + expert * matrix.expert_bytes);
             for (int step = 0; step < view.walk.steps(); ++step)
@@ -292,7 +267,7 @@ suite<"q8 kernels"> kernel_suite = [] {
             allowed.push_back(error);
           }
           for (const cpu::Q8Kernels* kernels : all_kernels())
-            expect(worst_error(multiply(*kernels, weights.view(), {x}).front(), exact, allowed) <= 1.0_d) << kernels->name;
+            expect(worst_error(multiply(*kernels, weights.view().weights(), {x}).front(), exact, allowed) <= 1.0_d) << kernels->name;
         }
       }
     };
@@ -319,14 +294,14 @@ suite<"q8 kernels"> kernel_suite = [] {
       for (const cpu::Q8Kernels* kernels : all_kernels())
         for (int rows = 1; rows <= cpu::kTileRows; ++rows) {
           const FloatRows x = random_rows(random, rows, k);
-          const FloatRows expected = multiply(*kernels, weights.view(), x);
+          const FloatRows expected = multiply(*kernels, weights.view().weights(), x);
           for (const float bad : {NAN, -NAN, INFINITY, -INFINITY})
             for (const int at : {0, 1, 31, k / 2, k - 1}) {
               const int row = random.below(rows);
               FloatRows with_bad = x;
               with_bad[row][at] = bad;
               if (random.chance(2)) with_bad[row][at ^ 1] = bad;
-              const FloatRows y = multiply(*kernels, weights.view(), with_bad);
+              const FloatRows y = multiply(*kernels, weights.view().weights(), with_bad);
               for (int r = 0; r < rows; ++r)
                 expect(r == row ? all_nan(y[r]) : same_bits(y[r], expected[r]))
                     << kernels->name << bad << "at" << at << "of row" << row << "of" << rows << "seen in row" << r;
@@ -339,14 +314,14 @@ suite<"q8 kernels"> kernel_suite = [] {
       const int k = 256;
       for (const int n : {1, 3, 23, 130}) {
         const Weights weights(random, storage, n, k);
-        const cpu::Walk walk = weights.view().walk;
+        const cpu::Walk walk = weights.view().weights().walk;
         for (const cpu::Q8Kernels* kernels : all_kernels())
           for (const int rows : {1, 2, 5, 8}) {
             const FloatRows x = random_rows(random, rows, k);
-            const FloatRows whole = multiply(*kernels, weights.view(), x);
+            const FloatRows whole = multiply(*kernels, weights.view().weights(), x);
             const int a = random.below(walk.steps() + 1), b = random.below(walk.steps() + 1);
             const cpu::Range steps{std::min(a, b), std::max(a, b)};
-            const FloatRows some = multiply(*kernels, weights.view(), x, steps);
+            const FloatRows some = multiply(*kernels, weights.view().weights(), x, steps);
             std::vector<bool> mine(n);
             walk.for_each_run(steps, [&](int first, int count) { std::fill_n(mine.begin() + first, count, true); });
             int wrong = 0;
@@ -386,7 +361,7 @@ suite<"q8 instructions"> instructions_suite = [] {
         if (!fits(storage, k)) continue;
         const Weights weights(random, storage, k <= 2816 ? 23 : 5, k);
         for (int rows = 1; rows <= cpu::kTileRows; ++rows)
-          expect_same_by_both(weights.view(), random_rows(random, rows, k), "random");
+          expect_same_by_both(weights.view().weights(), random_rows(random, rows, k), "random");
       }
     };
 
@@ -395,7 +370,7 @@ suite<"q8 instructions"> instructions_suite = [] {
       for (const int n : {1, 2, 3, 4, 5, 11, 23, 70, 257}) {
         const Weights weights(random, storage, n, 128);
         for (int rows = 1; rows <= cpu::kTileRows; ++rows)
-          expect_same_by_both(weights.view(), random_rows(random, rows, 128), "random");
+          expect_same_by_both(weights.view().weights(), random_rows(random, rows, 128), "random");
       }
     };
 
@@ -414,7 +389,7 @@ suite<"q8 instructions"> instructions_suite = [] {
             for (int rows = 1; rows <= cpu::kTileRows; ++rows) {
               FloatRows x = random_rows(random, rows, k);
               x[random.below(rows)] = row.x;
-              expect_same_by_both(weights.view(), x, row.what);
+              expect_same_by_both(weights.view().weights(), x, row.what);
             }
         }
       }
@@ -430,7 +405,7 @@ suite<"q8 instructions"> instructions_suite = [] {
           x.push_back(random.floats(k, -1, 1));
           for (float& value : x.back()) value = std::ldexp(value, random.below(round + 1) - round / 2);
         }
-        expect_same_by_both(weights.view(), x, "random sizes");
+        expect_same_by_both(weights.view().weights(), x, "random sizes");
       }
     };
   }
