@@ -4,13 +4,7 @@
 #include <bit>
 #include <limits>
 
-#if defined(__aarch64__) && defined(__linux__)
-#include <sys/auxv.h>
-#endif
-#if defined(__aarch64__) && defined(__APPLE__)
-#include <sys/sysctl.h>
-#endif
-
+#include "cpu/features.hpp"
 #include "cpu/math.hpp"
 #include "cpu/norm_rope.hpp"
 #include "cpu/share.hpp"
@@ -109,14 +103,8 @@ void attention_bf16(Rows rows, In q, const link::KvCacheBf16& cache, HeadShape s
 AttendBf16 portable_attention() { return attend; }
 
 AttendBf16 fastest_attention() {
-#if defined(__aarch64__) && defined(__linux__)
-  if ((getauxval(AT_HWCAP2) & HWCAP2_BF16) && bfmmla_attention()) return bfmmla_attention();
-#elif defined(__aarch64__) && defined(__APPLE__)
-  int has = 0;
-  std::size_t size = sizeof has;
-  if (sysctlbyname("hw.optional.arm.FEAT_BF16", &has, &size, nullptr, 0) == 0 && has && bfmmla_attention()) return bfmmla_attention();
-#endif
-  return attend;
+  static const AttendBf16 fastest = bfmmla_attention() && has_bf16() ? bfmmla_attention() : attend;
+  return fastest;
 }
 
 }  // namespace lapidary::cpu

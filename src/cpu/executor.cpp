@@ -62,6 +62,7 @@ class CpuExecutor final : public link::Executor {
       : program_(program), arena_(program.plan.arena_bytes), kv_(program.plan.kv_bytes),
         scales_(program.plan.repacked_bytes), rooms_(link::q8_room(program).bytes() * threads),
         states_(program.plan.sessions), team_(threads) {
+    for (Memory* memory : {&arena_, &kv_, &scales_, &rooms_}) memory->use_huge_pages();
     arena_.commit();
     lay_out_caches();
     repack_scales();

@@ -7,12 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#if defined(__aarch64__) && defined(__linux__)
-#include <sys/auxv.h>
-#endif
-#if defined(__aarch64__) && defined(__APPLE__)
-#include <sys/sysctl.h>
-#endif
+#include "cpu/features.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -151,14 +146,8 @@ Q8Weights Q8Matrix::weights(int expert) const {
 const Q8Kernels& portable_q8() { return kPortable; }
 
 const Q8Kernels& fastest_q8() {
-#if defined(__aarch64__) && defined(__linux__)
-  if ((getauxval(AT_HWCAP2) & HWCAP2_I8MM) && i8mm_q8()) return *i8mm_q8();
-#elif defined(__aarch64__) && defined(__APPLE__)
-  int has = 0;
-  std::size_t size = sizeof has;
-  if (sysctlbyname("hw.optional.arm.FEAT_I8MM", &has, &size, nullptr, 0) == 0 && has && i8mm_q8()) return *i8mm_q8();
-#endif
-  return kPortable;
+  static const Q8Kernels& fastest = i8mm_q8() && has_i8mm() ? *i8mm_q8() : kPortable;
+  return fastest;
 }
 
 }  // namespace lapidary::cpu

@@ -10,8 +10,7 @@
 #include <arm_neon.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
+#include <iterator>
 
 #define LAPIDARY_INLINE inline __attribute__((always_inline))
 
@@ -19,7 +18,7 @@ namespace lapidary::cpu {
 namespace {
 
 constexpr float kSixteenth = 0.0625f;
-constexpr int kLongRow = 8192;     // inputs from which on activations and streams no longer share the nearest cache
+constexpr int kLongRow = 4096;     // inputs from which on activations and streams no longer share the nearest cache
 constexpr int kAheadBytes = 384;   // fetched ahead of a long row's streams
 
 // ---- activations
@@ -31,12 +30,18 @@ LAPIDARY_INLINE int8x16_t narrowed(const int32x4_t* x) {
 
 LAPIDARY_INLINE float inverse(float most) { return most >= kLeastQ8 ? 127.0f / most : 0.0f; }
 
-// x: [Group]; q: [Group], for 4 bits the odd elements first; factors: a, a * sum
+// A group of one row: its bytes, for 4 bits the odd elements first, and its factors a and a * sum.
+template <int Group>
+struct QuantisedGroup {
+  int8x16_t q[Group / 16];
+  float a = 0.0f, a_sum = 0.0f;
+};
+
 template <int Bits, int Group>
-LAPIDARY_INLINE void quantise_group(const float* x, std::int8_t* q, float* factors) {
+LAPIDARY_INLINE QuantisedGroup<Group> quantise_group(const float* x) {
+  QuantisedGroup<Group> group;
   int32x4_t sums = vdupq_n_s32(0);
   float32x4_t most = vdupq_n_f32(0.0f);
-  float a;
   if constexpr (Bits == 8) {
     for (int i = 0; i < Group; i += 4) most = vmaxq_f32(most, vabsq_f32(vld1q_f32(x + i)));
     const float m = vmaxvq_f32(most), r = inverse(m);
@@ -46,9 +51,9 @@ LAPIDARY_INLINE void quantise_group(const float* x, std::int8_t* q, float* facto
         u[j] = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i + 4 * j), r));
         sums = vaddq_s32(sums, u[j]);
       }
-      vst1q_s8(q + i, narrowed(u));
+      group.q[i / 16] = narrowed(u);
     }
-    a = m / 127.0f;
+    group.a = m / 127.0f;
   } else {
     const float32x4_t minus = vdupq_n_f32(-kSixteenth);
     for (int i = 0; i < Group; i += 8) {
@@ -61,50 +66,66 @@ LAPIDARY_INLINE void quantise_group(const float* x, std::int8_t* q, float* facto
       int32x4_t u[4], v[4];
       for (int j = 0; j < 4; ++j) {
         const float32x4x2_t pair = vld2q_f32(x + i + 8 * j);
-        u[j] = vcvtnq_s32_f32(vmulq_n_f32(pair.val[1], r));
-        v[j] = vcvtnq_s32_f32(vfmaq_f32(vmulq_n_f32(pair.val[0], r), vcvtq_f32_s32(u[j]), minus));
+        const float32x4_t whole = vrndnq_f32(vmulq_n_f32(pair.val[1], r));
+        u[j] = vcvtq_s32_f32(whole);
+        v[j] = vcvtnq_s32_f32(vfmaq_f32(vmulq_n_f32(pair.val[0], r), whole, minus));
         sums = vmlaq_n_s32(vmlaq_n_s32(sums, u[j], 17), v[j], 16);
       }
-      vst1q_s8(q + i / 2, narrowed(u));
-      vst1q_s8(q + Group / 2 + i / 2, narrowed(v));
+      group.q[i / 32] = narrowed(u);
+      group.q[(Group / 2 + i / 2) / 16] = narrowed(v);
     }
-    a = m / 127.0f * kSixteenth;
+    group.a = m / 127.0f * kSixteenth;
   }
-  factors[0] = a;
-  factors[1] = a * static_cast<float>(vaddvq_s32(sums));
+  group.a_sum = group.a * static_cast<float>(vaddvq_s32(sums));
+  return group;
 }
 
-constexpr int kChunk = 8;  // elements of a row that a matrix product takes
+LAPIDARY_INLINE int8x16_t lower(int8x16_t a, int8x16_t b) {
+  return vreinterpretq_s8_s64(vzip1q_s64(vreinterpretq_s64_s8(a), vreinterpretq_s64_s8(b)));
+}
+LAPIDARY_INLINE int8x16_t upper(int8x16_t a, int8x16_t b) {
+  return vreinterpretq_s8_s64(vzip2q_s64(vreinterpretq_s64_s8(a), vreinterpretq_s64_s8(b)));
+}
 
-// Two rows side by side: chunk by chunk of q, for 4 bits odd elements, then even ones. q: [2 Group], factors: [8].
+// Two rows side by side, as matrix products take them: 8 elements of each, for 4 bits odd ones, then even ones. q: [2 Group]
 template <int Bits, int Group>
-void place_in_pair(const std::int8_t* row, const float* row_factors, int place, std::int8_t* q, float* factors) {
-  constexpr int kParts = Bits == 4 ? 2 : 1, kPart = Group / kParts;
-  for (int c = 0; c < kPart / kChunk; ++c)
-    for (int part = 0; part < kParts; ++part)
-      std::memcpy(q + ((c * kParts + part) * 2 + place) * kChunk, row + part * kPart + c * kChunk, kChunk);
-  factors[place] = factors[2 + place] = row_factors[0];
-  factors[4 + place] = factors[6 + place] = row_factors[1];
+LAPIDARY_INLINE void store_pair(const QuantisedGroup<Group>& a, const QuantisedGroup<Group>& b, std::int8_t* q, float* factors) {
+  constexpr int kParts = Bits == 4 ? 2 : 1, kVectors = Group / 16 / kParts;
+  for (int part = 0; part < kParts; ++part)
+    for (int i = 0; i < kVectors; ++i) {
+      const int8x16_t x = a.q[part * kVectors + i], y = b.q[part * kVectors + i];
+      vst1q_s8(q + (2 * i * kParts + part) * 16, lower(x, y));
+      vst1q_s8(q + ((2 * i + 1) * kParts + part) * 16, upper(x, y));
+    }
+  const float32x2_t scales = {a.a, b.a}, sums = {a.a_sum, b.a_sum};
+  vst1q_f32(factors, vcombine_f32(scales, scales));
+  vst1q_f32(factors + 4, vcombine_f32(sums, sums));
 }
 
 int pairs_of(int rows) { return (rows + 1) / 2; }
 
-// One row as it is; more as [groups, pairs] of place_in_pair, the last pair filled up with zeros.
+// One row as it is; more as [groups, pairs] of store_pair, the last pair filled up with zeros.
 template <int Bits, int Group>
 void quantise(const float* const* x, int cols, Q8Tile& tile) {
   const int groups = cols / Group;
   if (tile.rows == 1) {
-    for (int g = 0; g < groups; ++g) quantise_group<Bits, Group>(x[0] + g * Group, tile.q + g * Group, tile.factors + 2 * g);
+    for (int g = 0; g < groups; ++g) {
+      const QuantisedGroup<Group> group = quantise_group<Bits, Group>(x[0] + g * Group);
+      for (int i = 0; i < Group / 16; ++i) vst1q_s8(tile.q + g * Group + 16 * i, group.q[i]);
+      tile.factors[2 * g] = group.a;
+      tile.factors[2 * g + 1] = group.a_sum;
+    }
     return;
   }
   const int pairs = pairs_of(tile.rows);
-  for (int r = 0; r < 2 * pairs; ++r)
+  for (int pair = 0; pair < pairs; ++pair)
     for (int g = 0; g < groups; ++g) {
-      std::int8_t row[Group] = {};
-      float factors[2] = {};
-      if (r < tile.rows) quantise_group<Bits, Group>(x[r] + g * Group, row, factors);
-      const std::size_t at = static_cast<std::size_t>(g) * pairs + r / 2;
-      place_in_pair<Bits, Group>(row, factors, r % 2, tile.q + at * 2 * Group, tile.factors + at * 8);
+      const std::size_t at = static_cast<std::size_t>(g) * pairs + pair;
+      const QuantisedGroup<Group> first = quantise_group<Bits, Group>(x[2 * pair] + g * Group);
+      QuantisedGroup<Group> second;
+      if (2 * pair + 1 < tile.rows) second = quantise_group<Bits, Group>(x[2 * pair + 1] + g * Group);
+      else std::fill(std::begin(second.q), std::end(second.q), vdupq_n_s8(0));
+      store_pair<Bits, Group>(first, second, tile.q + at * 2 * Group, tile.factors + at * 8);
     }
 }
 

@@ -11,7 +11,7 @@
 namespace lapidary::cpu {
 namespace {
 
-constexpr std::size_t kBytes = 256u << 20;
+constexpr std::size_t kBytes = 250'000'000;  // no power of two: streams as far apart would meet in the same sets of a cache
 constexpr int kPasses = 8, kStreams = 4;
 constexpr std::size_t kPiece = 64;  // bytes that are added up at once
 

@@ -6,7 +6,7 @@ namespace lapidary::cpu {
 namespace {
 
 // The steps of a round are microseconds apart, so a waiting thread looks for a while before it sleeps.
-constexpr int kSpins = 4000;
+constexpr int kSpins = 20000;
 
 void pause() {
 #if defined(__x86_64__)

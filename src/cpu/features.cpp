@@ -1,0 +1,39 @@
+#include "cpu/features.hpp"
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <cstddef>
+#include <sys/sysctl.h>
+#endif
+
+namespace lapidary::cpu {
+
+#if defined(__aarch64__) && defined(__linux__)
+
+bool has_i8mm() { return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }
+bool has_bf16() { return (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0; }
+
+#elif defined(__aarch64__) && defined(__APPLE__)
+
+namespace {
+
+bool has(const char* feature) {
+  int value = 0;
+  std::size_t size = sizeof value;
+  return sysctlbyname(feature, &value, &size, nullptr, 0) == 0 && value != 0;
+}
+
+}  // namespace
+
+bool has_i8mm() { return has("hw.optional.arm.FEAT_I8MM"); }
+bool has_bf16() { return has("hw.optional.arm.FEAT_BF16"); }
+
+#else
+
+bool has_i8mm() { return false; }
+bool has_bf16() { return false; }
+
+#endif
+
+}  // namespace lapidary::cpu
