@@ -13,17 +13,7 @@ namespace {
 
 constexpr std::size_t kBytes = 250'000'000;  // no power of two: streams as far apart would meet in the same sets of a cache
 constexpr int kPasses = 8, kStreams = 4;
-constexpr std::size_t kPiece = 64;  // bytes that are added up at once
-
-struct Sum {
-  std::uint64_t lanes[kPiece / sizeof(std::uint64_t)] = {};
-
-  void add(const std::byte* from) {
-    std::uint64_t words[kPiece / sizeof(std::uint64_t)];
-    std::memcpy(words, from, kPiece);
-    for (std::size_t i = 0; i < std::size(lanes); ++i) lanes[i] ^= words[i];
-  }
-};
+constexpr int kWords = 8;  // of 64 bits, read at once
 
 }  // namespace
 
@@ -36,14 +26,17 @@ double measure_read_limit(int threads) {
   for (int pass = 0; pass < kPasses; ++pass) {
     const auto begin = std::chrono::steady_clock::now();
     team.run([&](Part part) {
-      const std::size_t stream = kBytes / kPiece / kStreams / static_cast<std::size_t>(part.count) * kPiece;
+      const std::size_t stream = kBytes / kStreams / static_cast<std::size_t>(part.count) / 64 * 64;
       const std::byte* at = memory.data() + stream * kStreams * static_cast<std::size_t>(part.index);
-      Sum sums[kStreams];
-      for (std::size_t offset = 0; offset < stream; offset += kPiece)
-        for (int i = 0; i < kStreams; ++i) sums[i].add(at + i * stream + offset);
+      std::uint64_t sum[kWords] = {};
+      for (std::size_t offset = 0; offset < stream; offset += kWords * sizeof(std::uint64_t))
+        for (int i = 0; i < kStreams; ++i) {
+          std::uint64_t words[kWords];
+          std::memcpy(words, at + i * stream + offset, sizeof words);
+          for (int w = 0; w < kWords; ++w) sum[w] ^= words[w];
+        }
       std::uint64_t all = 0;
-      for (const Sum& sum : sums)
-        for (const std::uint64_t lane : sum.lanes) all |= lane;
+      for (const std::uint64_t word : sum) all |= word;
       [[maybe_unused]] volatile std::uint64_t keep = all;  // so that the reads are not left out
     });
     best_s = std::min(best_s, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
