@@ -1,4 +1,4 @@
-// lapidary bench: tokens per second of prompts, decoding and rounds, against what the machine can read; memory against the plan.
+// lapidary bench: tokens per second of prompts, decoding and rounds, against what the machine can read; memory against plan.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -54,9 +54,10 @@ double at_rank(std::vector<double> times_s, double rank) {
 
 class Bench {
  public:
-  explicit Bench(BenchFlags flags) : flags_(with_context(std::move(flags))), start_(Clock::now()), program_(flags_.model.load()),
-                                     executor_(cpu::make_executor(program_, program_.plan.threads)),
-                                     load_s_(seconds_since(start_)), session_(program_, *executor_) {}
+  explicit Bench(BenchFlags flags)
+      : flags_(with_context(std::move(flags))), start_(Clock::now()), program_(flags_.model.load()),
+        executor_(cpu::make_executor(program_, program_.plan.threads)), load_s_(seconds_since(start_)),
+        session_(program_, *executor_) {}
 
   void run() {
     fill(std::min(16, session_.capacity() - 1));  // warm-up
@@ -118,8 +119,8 @@ class Bench {
     const link::TokenCost cost = link::cost_of_token(program_);
     const double bytes_s = static_cast<double>(cost.weight_bytes) * n / s;
     if (is_for_people()) {
-      std::printf("decode %5d at %5d  %9.1f tok/s  %6.1f GB/s, %3.0f %% of what can be read; p50 %.2f ms, p99 %.2f ms; %zu steps\n", n,
-                  flags_.depth, n / s, bytes_s / 1e9, 100 * bytes_s / read_limit_, at_rank(times_s, 0.5) * 1e3,
+      std::printf("decode %5d at %5d  %9.1f tok/s  %6.1f GB/s, %3.0f %% of what can be read; p50 %.2f ms, p99 %.2f ms; %zu steps\n",
+                  n, flags_.depth, n / s, bytes_s / 1e9, 100 * bytes_s / read_limit_, at_rank(times_s, 0.5) * 1e3,
                   at_rank(times_s, 0.99) * 1e3, cost.steps);
       return;
     }

@@ -18,9 +18,11 @@ struct CheckFlags {
 
 std::vector<std::int32_t> generate(Engine& engine, float temperature, decode::Speculation* speculation) {
   engine.session.rollback(0);
-  const auto prompt = engine.tokenizer.encode("<bos><|turn>user\nCount from 1 to 20, then tell a story.<turn|>\n<|turn>model\n");
-  decode::Generation generation(engine.session, prompt, {.sampling = {.temperature = temperature, .top_k = 64, .top_p = 0.95f, .seed = 1},
-                                                         .max_tokens = kGenerated, .speculation = speculation});
+  const auto prompt =
+      engine.tokenizer.encode("<bos><|turn>user\nCount from 1 to 20, then tell a story.<turn|>\n<|turn>model\n");
+  decode::Generation generation(engine.session, prompt,
+                                {.sampling = {.temperature = temperature, .top_k = 64, .top_p = 0.95f, .seed = 1},
+                                 .max_tokens = kGenerated, .speculation = speculation});
   std::vector<std::int32_t> ids;
   while (const auto token = generation.next()) ids.push_back(*token);
   return ids;

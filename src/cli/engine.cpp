@@ -30,7 +30,8 @@ Engine::Engine(const EngineFlags& flags)
       chat_template(text::choose_template(program.checkpoint.folder(), program.graph->shape.ple_width > 0)),
       defaults(decode::read_generation_defaults(program.checkpoint.folder())),
       executor(cpu::make_executor(program, program.plan.threads)),
-      session(program, *executor), speculation(make_speculation(flags.draft, program)), load_seconds(std::chrono::duration<double>(Clock::now() - start).count()) {}
+      session(program, *executor), speculation(make_speculation(flags.draft, program)),
+      load_seconds(std::chrono::duration<double>(Clock::now() - start).count()) {}
 
 std::int32_t required_special(const text::Tokenizer& tokenizer, const char* name) {
   const auto id = tokenizer.special(name);

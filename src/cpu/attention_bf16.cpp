@@ -28,7 +28,8 @@ void attend_head(const float* q, float* out, const AttentionJob& job, const link
     float tile_max = max;
     for (int t = begin; t < end; ++t) {
       float score = 0.0f;
-      for (int i = 0; i < d; ++i) score = fused(rounded[i], from_bf16(cache.k[cache.key_index(job.slot, job.kv_head, t, i)]), score);
+      for (int i = 0; i < d; ++i)
+        score = fused(rounded[i], from_bf16(cache.k[cache.key_index(job.slot, job.kv_head, t, i)]), score);
       p[t - begin] = score;
       tile_max = std::max(tile_max, score);
     }
@@ -43,7 +44,8 @@ void attend_head(const float* q, float* out, const AttentionJob& job, const link
     sum = fused(sum, keep, tile_sum);
     for (int i = 0; i < d; ++i) {
       float mixed = out[i] * keep;
-      for (int t = begin; t < end; ++t) mixed = fused(p[t - begin], from_bf16(cache.v[cache.value_index(job.slot, job.kv_head, t, i)]), mixed);
+      for (int t = begin; t < end; ++t)
+        mixed = fused(p[t - begin], from_bf16(cache.v[cache.value_index(job.slot, job.kv_head, t, i)]), mixed);
       out[i] = mixed;
     }
   }

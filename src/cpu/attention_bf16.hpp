@@ -1,5 +1,5 @@
-// Attention of the fast mode: K and V in bfloat16, queries and probabilities rounded to it, sums in float32. The query heads of a
-// row that share a K/V head are taken together, two by two; tiles of absolute positions are walked as in the exact mode.
+// Attention of the fast mode: K and V in bfloat16, queries and probabilities rounded to it, sums in float32. The query heads
+// of a row that share a K/V head are taken together, two by two; tiles of positions are walked as in the exact mode.
 #pragma once
 
 #include "cpu/kernels.hpp"

@@ -1,4 +1,4 @@
-// Attention of the fast mode with Arm's matrix products of bfloat16. This file alone is compiled for processors that have them;
+// Attention of the fast mode with Arm's matrix products of bfloat16. Compiled for processors that have them;
 // attention_bf16.cpp asks before it calls.
 #include "cpu/attention_bf16.hpp"
 
@@ -31,7 +31,8 @@ class Attention {
       max_[head] = kMinusInfinity;
       sum_[head] = 0.0f;
       for (int i = 0; i < d_; ++i)
-        q_[(i / 4 * Pairs + head / 2) * 8 + head % 2 * 4 + i % 4] = head < job.heads ? to_bf16(job.q[head][i]) : std::uint16_t{0};
+        q_[(i / 4 * Pairs + head / 2) * 8 + head % 2 * 4 + i % 4] =
+            head < job.heads ? to_bf16(job.q[head][i]) : std::uint16_t{0};
     }
     std::fill_n(out_, d_ * 2 * Pairs, 0.0f);
   }

@@ -181,8 +181,9 @@ class CpuExecutor final : public link::Executor {
       const graph::LayerShape& layer = program_.graph->shape.layers[l];
       const auto lay_out = [&](auto& cache) {
         using Element = std::remove_pointer_t<decltype(cache.k)>;
-        cache = {reinterpret_cast<Element*>(kv_.data() + kv.k_offset_bytes), reinterpret_cast<Element*>(kv_.data() + kv.v_offset_bytes),
-                 layer.kv_heads, layer.head_dim, kv.capacity, program_.plan.session_bytes / sizeof(Element)};
+        cache = {reinterpret_cast<Element*>(kv_.data() + kv.k_offset_bytes),
+                 reinterpret_cast<Element*>(kv_.data() + kv.v_offset_bytes), layer.kv_heads, layer.head_dim,
+                 kv.capacity, program_.plan.session_bytes / sizeof(Element)};
       };
       lay_out(caches_.emplace_back());
       lay_out(caches_bf16_.emplace_back());

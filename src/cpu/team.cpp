@@ -5,8 +5,9 @@
 namespace lapidary::cpu {
 namespace {
 
-// The steps of a round are microseconds apart, so a waiting thread looks for a while before it sleeps.
-constexpr int kSpins = 20000;
+// The steps of a round are microseconds apart, so a waiting thread looks for a while, lets others run for a while, and only then
+// sleeps. Where there are more threads than cores, the one that is waited for may need this one's core.
+constexpr int kSpins = 500, kYields = 200;
 
 void pause() {
 #if defined(__x86_64__)
@@ -29,6 +30,10 @@ void Barrier::wait() {
   for (int spin = 0; spin < kSpins; ++spin) {
     if (phase_.load(std::memory_order_acquire) != phase) return;
     pause();
+  }
+  for (int turn = 0; turn < kYields; ++turn) {
+    if (phase_.load(std::memory_order_acquire) != phase) return;
+    std::this_thread::yield();
   }
   phase_.wait(phase, std::memory_order_acquire);
 }
