@@ -59,7 +59,7 @@ void ModelFlags::add_to(CLI::App& command, link::Numeric numeric) {
 
 void ModelFlags::add_option_to(CLI::App& command) {
   command.add_option("--model", checkpoint, "folder with config.json and model.safetensors (default: pebble)");
-  add_limits_to(command, link::Numeric::fast);
+  add_limits_to(command, link::Numeric::exact);
 }
 
 void ModelFlags::add_limits_to(CLI::App& command, link::Numeric numeric) {
