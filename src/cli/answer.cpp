@@ -169,7 +169,7 @@ text::Value stats_of(const Engine& engine, const Answer& answer) {
       {"bytes_per_token", rates.token_bytes},
       {"gb_s", rates.gb_s},
       {"seed", std::to_string(answer.seed)},
-      {"draft", draft_stats(engine.program, engine.speculation)},
+      {"draft", draft_stats(engine.speculation, engine.assistant(), engine.assistant_hashes())},
   };
 }
 
@@ -181,7 +181,7 @@ void print_stats(const Engine& engine, const Answer& answer) {
                engine.load_seconds, answer.first_token_seconds, answer.prompt_tokens, answer.reused_tokens,
                rates.prompt_tok_s, answer.ids.size(), rates.decode_tok_s, static_cast<long long>(rates.token_bytes),
                rates.gb_s, answer.stop_reason.c_str(), static_cast<unsigned long long>(answer.seed));
-  print_draft_stats(engine.program, engine.speculation);
+  print_draft_stats(engine.speculation, engine.assistant(), engine.assistant_hashes());
 }
 
 }  // namespace lapidary::cli

@@ -56,7 +56,7 @@ class Bench {
  public:
   explicit Bench(BenchFlags flags)
       : flags_(with_context(std::move(flags))), start_(Clock::now()), program_(flags_.model.load()),
-        executor_(cpu::make_executor(program_, program_.plan.threads)), load_s_(seconds_since(start_)),
+        executor_(cpu::make_executor(program_)), load_s_(seconds_since(start_)),
         session_(program_, *executor_) {}
 
   void run() {

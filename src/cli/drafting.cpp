@@ -21,15 +21,6 @@ const std::map<std::string, DraftKind> kKinds = {
 bool wants_assistant(DraftKind kind) { return kind == DraftKind::automatic || kind == DraftKind::mtp; }
 bool wants_lookup(DraftKind kind) { return kind == DraftKind::automatic || kind == DraftKind::lookup; }
 
-// "config.json" and the safetensors files of a folder, by name.
-std::map<std::string, std::string> hashes_of(const std::string& folder) {
-  std::map<std::string, std::string> hashes;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (entry.path().extension() == ".safetensors" || entry.path().filename() == "config.json")
-      hashes[entry.path().filename().string()] = sha256_of_file(entry.path().string());
-  return hashes;
-}
-
 Value::Array counts_of(std::span<const std::int64_t> counts) {
   Value::Array array;
   for (const std::int64_t count : counts) array.emplace_back(count);
@@ -80,9 +71,17 @@ decode::Speculation make_speculation(const DraftFlags& flags, const link::Progra
   return decode::Speculation(std::move(sources), flags.tokens);
 }
 
-Value draft_stats(const link::Program& program, const decode::Speculation& speculation) {
+FileHashes hashes_of(const std::string& folder) {
+  FileHashes hashes;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".safetensors" || entry.path().filename() == "config.json")
+      hashes[entry.path().filename().string()] = sha256_of_file(entry.path().string());
+  return hashes;
+}
+
+Value draft_stats(const decode::Speculation& speculation, const std::string& assistant, const FileHashes& hashes) {
   const decode::SpeculationStats& stats = speculation.stats();
-  Value::Object sources, plain, hashes;
+  Value::Object sources, plain, sha256;
   for (std::size_t i = 0; i < speculation.source_count(); ++i)
     sources.emplace_back(std::string(speculation.source_name(i)), stats.rounds_by_source[i]);
   for (const auto& [reason, count] : stats.plain_rounds) plain.emplace_back(std::string(reason), count);
@@ -100,15 +99,15 @@ Value draft_stats(const link::Program& program, const decode::Speculation& specu
       {"verify_s", stats.verify_s},
       {"other_s", stats.other_s},
   };
-  if (program.assistant) {
-    for (const auto& [name, hash] : hashes_of(program.assistant->folder())) hashes.emplace_back(name, hash);
-    object.emplace_back("assistant", program.assistant->folder());
-    object.emplace_back("assistant_sha256", std::move(hashes));
+  if (!assistant.empty()) {
+    for (const auto& [name, hash] : hashes) sha256.emplace_back(name, hash);
+    object.emplace_back("assistant", assistant);
+    object.emplace_back("assistant_sha256", std::move(sha256));
   }
   return object;
 }
 
-void print_draft_stats(const link::Program& program, const decode::Speculation& speculation) {
+void print_draft_stats(const decode::Speculation& speculation, const std::string& assistant, const FileHashes& hashes) {
   const decode::SpeculationStats& stats = speculation.stats();
   std::fprintf(stderr, "rounds %lld, %.2f tokens per round; draft %.3f s, verify %.3f s, other %.3f s\n",
                static_cast<long long>(stats.rounds), stats.tokens_per_round(), stats.draft_s, stats.verify_s, stats.other_s);
@@ -124,9 +123,9 @@ void print_draft_stats(const link::Program& program, const decode::Speculation& 
   std::fprintf(stderr, "\n");
   for (const auto& [reason, count] : stats.plain_rounds)
     std::fprintf(stderr, "without drafts x%lld: %s\n", static_cast<long long>(count), std::string(reason).c_str());
-  if (!program.assistant) return;
-  std::fprintf(stderr, "assistant %s\n", program.assistant->folder().c_str());
-  for (const auto& [name, hash] : hashes_of(program.assistant->folder()))
+  if (assistant.empty()) return;
+  std::fprintf(stderr, "assistant %s\n", assistant.c_str());
+  for (const auto& [name, hash] : hashes)
     std::fprintf(stderr, "  sha256 %s %s\n", hash.c_str(), name.c_str());
 }
 

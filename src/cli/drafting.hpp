@@ -1,6 +1,7 @@
 // The flags that say who drafts, and what comes of them: an assistant to load, sources for the rounds, numbers for people.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -34,8 +35,12 @@ Pairing pair(const DraftFlags& flags, const std::string& target_folder);
 
 decode::Speculation make_speculation(const DraftFlags& flags, const link::Program& program);
 
-// What the rounds of the last text came to.
-text::Value draft_stats(const link::Program& program, const decode::Speculation& speculation);
-void print_draft_stats(const link::Program& program, const decode::Speculation& speculation);  // to stderr
+// The SHA-256 of config.json and the safetensors files of a folder, by name. Large files take a second.
+using FileHashes = std::map<std::string, std::string>;
+FileHashes hashes_of(const std::string& folder);
+
+// What the rounds of the last text came to. `assistant`: its folder, empty without one
+text::Value draft_stats(const decode::Speculation& speculation, const std::string& assistant, const FileHashes& hashes);
+void print_draft_stats(const decode::Speculation& speculation, const std::string& assistant, const FileHashes& hashes);  // to stderr
 
 }  // namespace lapidary::cli

@@ -29,9 +29,14 @@ Engine::Engine(const EngineFlags& flags)
     : start(Clock::now()), program(flags.model.load(flags.draft)), tokenizer(open_tokenizer(program)),
       chat_template(text::choose_template(program.checkpoint.folder(), program.graph->shape.ple_width > 0)),
       defaults(decode::read_generation_defaults(program.checkpoint.folder())),
-      executor(cpu::make_executor(program, program.plan.threads)),
+      executor(cpu::make_executor(program)),
       session(program, *executor), speculation(make_speculation(flags.draft, program)),
       load_seconds(std::chrono::duration<double>(Clock::now() - start).count()) {}
+
+const FileHashes& Engine::assistant_hashes() const {
+  if (!hashes_) hashes_ = program.assistant ? hashes_of(assistant()) : FileHashes{};
+  return *hashes_;
+}
 
 std::int32_t required_special(const text::Tokenizer& tokenizer, const char* name) {
   const auto id = tokenizer.special(name);

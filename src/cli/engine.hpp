@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/model.hpp"
@@ -27,6 +28,9 @@ struct Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  std::string assistant() const { return program.assistant ? program.assistant->folder() : ""; }
+  const FileHashes& assistant_hashes() const;  // computed when first asked for
+
   const Clock::time_point start;  // loading begins with the first member
   link::Program program;
   text::Tokenizer tokenizer;
@@ -36,6 +40,9 @@ struct Engine {
   decode::Session session;
   decode::Speculation speculation;
   double load_seconds;
+
+ private:
+  mutable std::optional<FileHashes> hashes_;
 };
 
 // The id of a special token the model cannot do without.

@@ -113,7 +113,7 @@ void run(LogitsFlags flags) {
   if (!flags.model.options.context_tokens)
     flags.model.options.context_tokens = static_cast<std::int32_t>(longest) + flags.greedy;
   const link::Program program = flags.model.load();
-  const auto executor = cpu::make_executor(program, program.plan.threads);
+  const auto executor = cpu::make_executor(program);
   Results results;
   for (std::size_t i = 0; i < prompts.size(); ++i)
     run_prompt(program, *executor, flags, prompts[i], "prompt" + std::to_string(i), results);
@@ -125,7 +125,7 @@ void run(LogitsFlags flags) {
 void add_logits(CLI::App& app) {
   CLI::App* command = app.add_subcommand("logits", "Write the logits of every position to a safetensors file");
   const auto flags = std::make_shared<LogitsFlags>();
-  flags->model.add_to(*command, link::Numeric::exact);
+  flags->model.add_to(*command);
   command->add_option("--ids", flags->ids_file, "JSON list of lists of token ids")->required();
   command->add_option("-o,--output", flags->output, "file to write: prompt<i>.logits, prompt<i>.greedy, ...")->required();
   command->add_flag("--hidden", flags->hidden, "also the residual stream after each layer and the final norm");

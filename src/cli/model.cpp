@@ -52,29 +52,28 @@ std::string default_model() {
   fail(ErrorKind::io, "--model", "expected a checkpoint folder, got none and pebble is not installed beside " + program.string());
 }
 
-void ModelFlags::add_to(CLI::App& command, link::Numeric numeric) {
+void ModelFlags::add_to(CLI::App& command) {
   command.add_option("CHECKPOINT", checkpoint, "folder with config.json and model.safetensors")->required();
-  add_limits_to(command, numeric);
+  add_limits_to(command);
 }
 
 void ModelFlags::add_option_to(CLI::App& command) {
   command.add_option("--model", checkpoint, "folder with config.json and model.safetensors (default: pebble)");
-  add_limits_to(command, link::Numeric::exact);
+  add_limits_to(command);
 }
 
-void ModelFlags::add_limits_to(CLI::App& command, link::Numeric numeric) {
+void ModelFlags::add_limits_to(CLI::App& command) {
   command.add_option("--context", options.context_tokens, "tokens to reserve K/V for (default 4096, or the model's limit)")
       ->check(CLI::PositiveNumber);
   command.add_option("--chunk", options.chunk_rows, "prompt tokens per pass (default and limit: the graph's)")
       ->check(CLI::PositiveNumber);
   options.threads = cpu::default_threads();
-  options.numeric = numeric;
   command.add_option("--threads", options.threads, "default: one per core")->check(CLI::Range(1, 256));
   command.add_option_function<std::string>(
              "--numeric",
              [this](const std::string& name) { options.numeric = name == "exact" ? link::Numeric::exact : link::Numeric::fast; },
-             std::string("exact: float32 activations and K/V; fast: activations of 8 bits where the weights have 4 or 8, K/V in bfloat16 "
-                         "(default: ") + (numeric == link::Numeric::fast ? "fast)" : "exact)"))
+             "exact: float32 activations and K/V; fast: activations of 8 bits where the weights have 4 or 8, K/V in bfloat16 "
+             "(default: exact)")
       ->check(CLI::IsMember(std::set<std::string>{"exact", "fast"}));
   command.add_option("--memory", memory, "refuse to use more anonymous memory than this, e.g. 8G");
 }

@@ -15,14 +15,13 @@ struct ModelFlags {
   link::Options options;
   std::string memory;  // "512M", "8G"
 
-  // The checkpoint as an argument.
-  void add_to(CLI::App& command, link::Numeric numeric = link::Numeric::fast);
+  void add_to(CLI::App& command);         // the checkpoint as an argument
   void add_option_to(CLI::App& command);  // the checkpoint as --model, pebble when not given
   link::Program load() const;  // without an assistant
   link::Program load(const DraftFlags& draft) const;
 
  private:
-  void add_limits_to(CLI::App& command, link::Numeric numeric);
+  void add_limits_to(CLI::App& command);
 };
 
 // pebble, the model that comes with lapidary: installed beside it or in its source tree.

@@ -1,7 +1,6 @@
 #include "cpu/attention_bf16.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 
 #include "cpu/features.hpp"
@@ -57,14 +56,6 @@ void attend(const AttentionJob& job, const link::KvCacheBf16& cache) {
 }
 
 }  // namespace
-
-std::uint16_t to_bf16(float x) {
-  const auto bits = std::bit_cast<std::uint32_t>(x);
-  if (x != x) return static_cast<std::uint16_t>(bits >> 16 | 0x40);
-  return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-float from_bf16(std::uint16_t x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16); }
 
 void qkv_norm_rope_bf16(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape,
                         bool values_are_keys, float epsilon, const link::KvCacheBf16* cache, Out q, Part part) {

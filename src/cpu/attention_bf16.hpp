@@ -2,13 +2,11 @@
 // of a row that share a K/V head are taken together, two by two; tiles of positions are walked as in the exact mode.
 #pragma once
 
+#include "checkpoint/bf16.hpp"
 #include "cpu/kernels.hpp"
 #include "link/kv.hpp"
 
 namespace lapidary::cpu {
-
-std::uint16_t to_bf16(float x);  // to the nearest, ties to even; not a number stays so
-float from_bf16(std::uint16_t x);
 
 void qkv_norm_rope_bf16(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape,
                         bool values_are_keys, float epsilon, const link::KvCacheBf16* cache, Out q, Part part);

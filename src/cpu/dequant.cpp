@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "checkpoint/bf16.hpp"
 #include "cpu/math.hpp"
 
 namespace lapidary::cpu {
@@ -20,8 +21,6 @@ T read(const std::byte* from, std::size_t index) {
   std::memcpy(&value, from + index * sizeof(T), sizeof(T));
   return value;
 }
-
-float from_bf16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 
 float from_f16(std::uint16_t bits) {
   const std::uint32_t magnitude = bits & 0x7fffu;

@@ -58,15 +58,15 @@ double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock:
 
 class CpuExecutor final : public link::Executor {
  public:
-  CpuExecutor(const link::Program& program, int threads)
+  explicit CpuExecutor(const link::Program& program)
       : program_(program), arena_(program.plan.arena_bytes), kv_(program.plan.kv_bytes),
-        scales_(program.plan.repacked_bytes), rooms_(link::q8_room(program).bytes() * threads),
-        states_(program.plan.sessions), team_(threads) {
+        scales_(program.plan.repacked_bytes), rooms_(program.plan.room_bytes),
+        states_(program.plan.sessions), team_(program.plan.threads) {
     for (Memory* memory : {&arena_, &kv_, &scales_, &rooms_}) memory->use_huge_pages();
     arena_.commit();
     lay_out_caches();
     repack_scales();
-    lay_out_rooms(threads);
+    lay_out_rooms();
     for (int id = 0; id < graph::kSegmentCount; ++id)
       if (static_cast<SegmentId>(id) != SegmentId::draft || program.assistant) record(static_cast<SegmentId>(id));
   }
@@ -101,16 +101,16 @@ class CpuExecutor final : public link::Executor {
   std::int32_t next(int output) const override { return *output_row<const std::int32_t>(graph::kNext, output); }
 
   void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const override {
-    const link::KvCache& cache = caches_[layer];
-    const link::KvCacheBf16& cache_bf16 = caches_bf16_[layer];
     if (!program_.plan.bf16_kv) {
+      const link::KvCache& cache = caches_[layer];
       std::copy_n(cache.k + cache.index(slot, kv_head, position), k.size(), k.data());
       std::copy_n(cache.v + cache.index(slot, kv_head, position), v.size(), v.data());
       return;
     }
+    const link::KvCacheBf16& cache = caches_bf16_[layer];
     for (std::size_t i = 0; i < k.size(); ++i) {
-      k[i] = from_bf16(cache_bf16.k[cache_bf16.key_index(slot, kv_head, position, static_cast<int>(i))]);
-      v[i] = from_bf16(cache_bf16.v[cache_bf16.value_index(slot, kv_head, position, static_cast<int>(i))]);
+      k[i] = from_bf16(cache.k[cache.key_index(slot, kv_head, position, static_cast<int>(i))]);
+      v[i] = from_bf16(cache.v[cache.value_index(slot, kv_head, position, static_cast<int>(i))]);
     }
   }
 
@@ -155,7 +155,7 @@ class CpuExecutor final : public link::Executor {
   // Row r of a round chooses the token after r drafts; a draft comes after those that are there.
   void fill_selection(const Step& step, const graph::Request& request, const RoundState& state, std::size_t rows,
                       std::span<graph::SelectRow> select_rows, graph::Selection& selection) const {
-    const std::size_t words = (static_cast<std::size_t>(program_.graph->shape.vocab) + 31) / 32;
+    const std::size_t words = request.masks.size() / rows;
     for (std::size_t r = 0; r < rows; ++r) {
       const bool draft = step.rows == RowSet::draft;
       const std::size_t drafts = draft ? static_cast<std::size_t>(state.drafted) : r;
@@ -185,8 +185,8 @@ class CpuExecutor final : public link::Executor {
                  reinterpret_cast<Element*>(kv_.data() + kv.v_offset_bytes), layer.kv_heads, layer.head_dim,
                  kv.capacity, program_.plan.session_bytes / sizeof(Element)};
       };
-      lay_out(caches_.emplace_back());
-      lay_out(caches_bf16_.emplace_back());
+      if (program_.plan.bf16_kv) lay_out(caches_bf16_.emplace_back());
+      else lay_out(caches_.emplace_back());
     }
   }
 
@@ -218,9 +218,10 @@ class CpuExecutor final : public link::Executor {
     });
   }
 
-  void lay_out_rooms(int threads) {
-    const link::Q8Room room = link::q8_room(program_);
-    for (int thread = 0; thread < threads; ++thread) {
+  void lay_out_rooms() {
+    if (!program_.plan.room_bytes) return;
+    const link::Q8RoomSize room = link::q8_room_size(program_);
+    for (int thread = 0; thread < program_.plan.threads; ++thread) {
       std::byte* at = rooms_.data() + room.bytes() * static_cast<std::size_t>(thread);
       thread_rooms_.push_back({.q = reinterpret_cast<std::int8_t*>(at),
                                .factors = reinterpret_cast<float*>(at + room.quantised_bytes()),
@@ -269,8 +270,8 @@ class CpuExecutor final : public link::Executor {
       bound.q8 = is_q8(program_, step);
       if (step.constants != graph::kNone) bound.constants = program_.graph->constants[step.constants];
       if (step.op == Op::attention || step.dims.owns_kv) {
-        bound.cache = &caches_[step.dims.kv_layer];
-        bound.cache_bf16 = &caches_bf16_[step.dims.kv_layer];
+        if (program_.plan.bf16_kv) bound.cache_bf16 = &caches_bf16_[step.dims.kv_layer];
+        else bound.cache = &caches_[step.dims.kv_layer];
       }
     }
   }
@@ -391,8 +392,8 @@ class CpuExecutor final : public link::Executor {
   Memory scales_, rooms_;
   std::vector<Q8Matrix> q8_matrices_;                                   // by WeightId
   std::vector<Q8Room> thread_rooms_;
-  std::vector<link::KvCacheBf16> caches_bf16_;                          // by layer
-  std::vector<link::KvCache> caches_;                                   // by layer
+  std::vector<link::KvCache> caches_;                                   // by layer, or
+  std::vector<link::KvCacheBf16> caches_bf16_;
   std::array<std::vector<BoundStep>, graph::kSegmentCount> segments_{};
   std::vector<RoundState> states_;                                      // by session slot
   std::array<graph::Row, graph::kMaxVerifyRows> round_rows_{};
@@ -404,8 +405,8 @@ class CpuExecutor final : public link::Executor {
 
 }  // namespace
 
-std::unique_ptr<link::Executor> make_executor(const link::Program& program, int threads) {
-  return std::make_unique<CpuExecutor>(program, threads);
+std::unique_ptr<link::Executor> make_executor(const link::Program& program) {
+  return std::make_unique<CpuExecutor>(program);
 }
 
 int default_threads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }

@@ -8,8 +8,8 @@
 
 namespace lapidary::cpu {
 
-// `program` must outlive the executor. Allocates arena and K/V as planned.
-std::unique_ptr<link::Executor> make_executor(const link::Program& program, int threads);
+// `program` must outlive the executor. Allocates memory and starts threads as planned.
+std::unique_ptr<link::Executor> make_executor(const link::Program& program);
 
 // One thread for each core the process may run on.
 int default_threads();

@@ -48,7 +48,7 @@ void plan_repacking(Program& program) {
         program.plan.repacked_bytes += scale_words(matrix) * sizeof(std::uint32_t) * std::max(1, matrix.experts);
       }
     }
-  if (program.plan.repacked_bytes) program.plan.room_bytes = q8_room(program).bytes() * program.plan.threads;
+  if (program.plan.repacked_bytes) program.plan.room_bytes = q8_room_size(program).bytes() * program.plan.threads;
 }
 
 }  // namespace
@@ -125,8 +125,8 @@ bool is_q8(const Program& program, const graph::Step& step) {
   });
 }
 
-Q8Room q8_room(const Program& program) {
-  Q8Room room;
+Q8RoomSize q8_room_size(const Program& program) {
+  Q8RoomSize room;
   for (const graph::Segment& segment : program.graph->segments)
     for (const graph::Step& step : segment.steps) {
       if (!is_q8(program, step)) continue;

@@ -39,7 +39,7 @@ Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const g
 bool is_q8(const Program& program, const graph::Step& step);
 // What one thread needs room for in such steps: 8 quantised rows of the longest input, 8 rows of the longest output that waits for
 // its gate.
-struct Q8Room {
+struct Q8RoomSize {
   std::size_t inputs = 0, outputs = 0;
 
   std::size_t quantised_bytes() const { return 8 * inputs; }
@@ -47,7 +47,7 @@ struct Q8Room {
   std::size_t product_bytes() const { return 8 * outputs * sizeof(float); }
   std::size_t bytes() const { return quantised_bytes() + factor_bytes() + product_bytes(); }
 };
-Q8Room q8_room(const Program& program);
+Q8RoomSize q8_room_size(const Program& program);
 
 // Bytes of a weight that one row of `step` reads: one row of a table it looks up, the experts in use.
 std::int64_t bytes_per_row(const Program& program, const graph::Step& step, graph::WeightId id);

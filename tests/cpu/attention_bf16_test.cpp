@@ -33,8 +33,8 @@ struct Cache {
     for (int head = 0; head < heads.kv_heads; ++head)
       for (int t = std::max(first, last - kCapacity + 1); t <= last; ++t)
         for (int d = 0; d < heads.head_dim; ++d) {
-          k[view.key_index(0, head, t, d)] = cpu::to_bf16(static_cast<float>(random.uniform(-0.3, 0.3)));
-          v[view.value_index(0, head, t, d)] = cpu::to_bf16(static_cast<float>(random.uniform(-1, 1)));
+          k[view.key_index(0, head, t, d)] = to_bf16(static_cast<float>(random.uniform(-0.3, 0.3)));
+          v[view.value_index(0, head, t, d)] = to_bf16(static_cast<float>(random.uniform(-1, 1)));
         }
   }
 
@@ -45,7 +45,7 @@ struct Cache {
   template <class Index>
   reference::Vector row(const std::vector<std::uint16_t>& from, Index index) const {
     reference::Vector all;
-    for (int d = 0; d < view.head_dim; ++d) all.push_back(cpu::from_bf16(from[index(d)]));
+    for (int d = 0; d < view.head_dim; ++d) all.push_back(from_bf16(from[index(d)]));
     return all;
   }
 };
@@ -68,7 +68,7 @@ std::vector<double> expected(const float* q, int kv_head, int first, int last, c
   for (int t = first; t <= last; ++t) {
     const auto key = cache.key(kv_head, t);
     double score = 0.0;
-    for (int d = 0; d < cache.view.head_dim; ++d) score += cpu::from_bf16(cpu::to_bf16(q[d])) * key[d];
+    for (int d = 0; d < cache.view.head_dim; ++d) score += from_bf16(to_bf16(q[d])) * key[d];
     scores.push_back(score);
     most = std::max(most, score);
   }
@@ -86,9 +86,9 @@ const suite<"bf16 attention"> bf16_attention = [] {
   "bfloat16 is rounded to the nearest, ties to even"_test = [] {
     for (const auto& [x, bits] : {std::pair{1.0f, 0x3f80}, {1.00390625f, 0x3f80}, {1.01171875f, 0x3f82}, {1.0039065f, 0x3f81},
                                   {-2.5f, 0xc020}, {0.0f, 0}, {3.4e38f, 0x7f80}, {INFINITY, 0x7f80}})
-      expect(cpu::to_bf16(x) == bits) << x;
-    expect(std::isnan(cpu::from_bf16(cpu::to_bf16(NAN))));
-    expect(cpu::from_bf16(0x3f82) == 1.015625f);
+      expect(to_bf16(x) == bits) << x;
+    expect(std::isnan(from_bf16(to_bf16(NAN))));
+    expect(from_bf16(0x3f82) == 1.015625f);
   };
 
   "every place of the cache is another one"_test = [] {
@@ -165,8 +165,8 @@ const suite<"bf16 attention"> bf16_attention = [] {
     for (const graph::Row& row : rows)
       for (int head = 0; head < 2; ++head)
         for (int d = 0; d < 16; ++d) {
-          expect(cache.k[cache.view.key_index(0, head, row.position, d)] == cpu::to_bf16(k[plain.index(0, head, row.position) + d]));
-          expect(cache.v[cache.view.value_index(0, head, row.position, d)] == cpu::to_bf16(v[plain.index(0, head, row.position) + d]));
+          expect(cache.k[cache.view.key_index(0, head, row.position, d)] == to_bf16(k[plain.index(0, head, row.position) + d]));
+          expect(cache.v[cache.view.value_index(0, head, row.position, d)] == to_bf16(v[plain.index(0, head, row.position) + d]));
         }
     expect(std::ranges::count(cache.k, kNoNumber) == static_cast<std::ptrdiff_t>(cache.k.size() - 3 * 32));
   };

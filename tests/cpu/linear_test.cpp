@@ -3,6 +3,7 @@
 
 #include "cpu/kernel_rows.hpp"
 #include "cpu/linear_tolerance.hpp"
+#include "cpu/published_widths.hpp"
 #include "reference/linear.hpp"
 #include "support/random_weights.hpp"
 
@@ -11,12 +12,6 @@ namespace {
 
 using namespace boost::ut;
 using boost::ut::test;  // the function, not our namespace
-
-// Inputs of all products in E2B, E4B, 12B, 26B-A4B and 31B: hidden sizes, heads * head_dim, intermediate sizes, experts
-// and per-layer inputs; and those of the small test models.
-const std::vector<int> kPublishedWidths = {1536, 2560,  3840,  2816,  5376, 2048,  4096, 8192, 16384,
-                                           6144, 12288, 10240, 15360, 2112, 21504, 704,  256};
-const std::vector<int> kSmallWidths = {32, 64, 96, 128, 160, 192};
 
 std::vector<int> all_widths() {
   std::vector<int> all = kPublishedWidths;

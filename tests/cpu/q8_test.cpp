@@ -4,6 +4,7 @@
 #include <boost/ut.hpp>
 
 #include "cpu/kernel_rows.hpp"
+#include "cpu/published_widths.hpp"
 #include "cpu/q8_weights.hpp"
 #include "reference/q8.hpp"
 
@@ -13,10 +14,7 @@ namespace {
 using namespace boost::ut;
 using boost::ut::test;  // the function, not our namespace
 
-// Inputs and outputs of all products in E2B, E4B, 12B, 26B-A4B and 31B, see linear_test.cpp.
-const std::vector<int> kPublishedWidths = {1536, 2560,  3840,  2816,  5376, 2048,  4096, 8192, 16384,
-                                           6144, 12288, 10240, 15360, 2112, 21504, 704,  256};
-const std::vector<int> kSmallWidths = {32, 64, 96, 128, 160, 192};
+// Outputs of all products in the published models.
 const std::vector<int> kPublishedHeights = {128,  256,  512,  704,  1024,  1536,  2112,  2560,
                                             2816, 3840, 5376, 8960, 10752, 16384, 21504, 262144};
 

@@ -72,7 +72,7 @@ const suite<"quality of the fast mode"> quality_of_fast_mode = [] {
   "pebble reads its own description"_test = [] {
     const std::string folder = kRoot + "/models/pebble";
     const text::Tokenizer tokenizer = text::Tokenizer::open(folder);
-    auto tokens = tokenizer.encode("<bos>" + read_all(kRoot + "/docs/architecture.md") + read_all(kRoot + "/README.md"));
+    auto tokens = tokenizer.encode("<bos>" + read_all(kRoot + "/models/README.md") + read_all(kFixtures + "/README.md"));
     expect(fatal(tokens.size() >= kPositions));
     tokens.resize(kPositions);
     const Quality quality = measure("pebble", folder, tokens);

@@ -1,10 +1,10 @@
 // Stage 1: read the description of a model, validate it, and compute every constant that follows from it.
-#include <bit>
 #include <cmath>
 #include <filesystem>
 
 #include <simdjson.h>
 
+#include "checkpoint/bf16.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/pair.hpp"
 #include "stages.hpp"
@@ -17,11 +17,7 @@ namespace fs = std::filesystem;
 constexpr std::int32_t kDefaultChunk = 256;
 constexpr std::int32_t kLargestImageBlock = 512;  // a chunk never splits an image block
 
-float round_to_bf16(double value) {
-  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-  const std::uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);
-  return std::bit_cast<float>(rounded & 0xffff0000u);
-}
+float rounded(double value) { return from_bf16(to_bf16(static_cast<float>(value))); }
 
 std::vector<float> rope_frequencies(const graph::Rope& rope, std::int32_t head_dim) {
   std::vector<float> values(head_dim / 2, 0.0f);
@@ -41,8 +37,8 @@ void add_frequencies(Model& model, const graph::Shape& shape) {
 
 void derive(Model& model) {
   const graph::Shape& shape = model.shape;
-  model.embedding_scale = round_to_bf16(std::sqrt(shape.hidden));
-  model.ple_table_scale = round_to_bf16(std::sqrt(shape.ple_width));
+  model.embedding_scale = rounded(std::sqrt(shape.hidden));
+  model.ple_table_scale = rounded(std::sqrt(shape.ple_width));
   model.inverse_root_hidden = static_cast<float>(1.0 / std::sqrt(shape.hidden));
   add_frequencies(model, shape);
   if (model.assistant) add_frequencies(model, model.assistant->text);
