@@ -36,4 +36,20 @@ bool has_bf16() { return false; }
 
 #endif
 
+#if defined(__x86_64__)
+
+bool has_avx2_fma() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+
+bool has_avx512_vnni() {
+  return has_avx2_fma() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+}
+
+#else
+
+bool has_avx2_fma() { return false; }
+bool has_avx512_vnni() { return false; }
+
+#endif
+
 }  // namespace lapidary::cpu

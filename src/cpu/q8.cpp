@@ -146,7 +146,10 @@ Q8Weights Q8Matrix::weights(int expert) const {
 const Q8Kernels& portable_q8() { return kPortable; }
 
 const Q8Kernels& fastest_q8() {
-  static const Q8Kernels& fastest = i8mm_q8() && has_i8mm() ? *i8mm_q8() : kPortable;
+  static const Q8Kernels& fastest = has_i8mm() && i8mm_q8()            ? *i8mm_q8()
+                                    : has_avx512_vnni() && avx512_q8() ? *avx512_q8()
+                                    : has_avx2_fma() && avx2_q8()      ? *avx2_q8()
+                                                                       : kPortable;
   return fastest;
 }
 

@@ -114,7 +114,10 @@ struct Q8Kernels {
 };
 
 const Q8Kernels& portable_q8();
-const Q8Kernels* i8mm_q8();      // Arm with dot products and matrix products of bytes; null elsewhere
-const Q8Kernels& fastest_q8();   // on this processor
+// Null in a program for another family of processors; their code runs only where cpu/features.hpp finds the instructions.
+const Q8Kernels* i8mm_q8();     // Arm with dot products and matrix products of bytes
+const Q8Kernels* avx2_q8();     // x86 with AVX2 and FMA
+const Q8Kernels* avx512_q8();   // x86 with AVX-512 and dot products of bytes
+const Q8Kernels& fastest_q8();  // on this processor
 
 }  // namespace lapidary::cpu

@@ -1,8 +1,9 @@
-// The kernels of the fast mode and what they walk over; both sets of instructions.
+// The kernels of the fast mode and what they walk over; every set of instructions that this processor has.
 #include "cpu/q8.hpp"
 
 #include <boost/ut.hpp>
 
+#include "cpu/features.hpp"
 #include "cpu/kernel_rows.hpp"
 #include "cpu/published_widths.hpp"
 #include "cpu/q8_weights.hpp"
@@ -18,10 +19,23 @@ using boost::ut::test;  // the function, not our namespace
 const std::vector<int> kPublishedHeights = {128,  256,  512,  704,  1024,  1536,  2112,  2560,
                                             2816, 3840, 5376, 8960, 10752, 16384, 21504, 262144};
 
-// The sets of instructions that this processor has.
+// Those that this processor has beside the portable ones, the fastest last.
+std::vector<const cpu::Q8Kernels*> special_kernels() {
+  struct Entry {
+    const cpu::Q8Kernels* kernels;  // null where they are not built
+    bool supported;
+  };
+  const Entry table[] = {
+      {cpu::i8mm_q8(), cpu::has_i8mm()}, {cpu::avx2_q8(), cpu::has_avx2_fma()}, {cpu::avx512_q8(), cpu::has_avx512_vnni()}};
+  std::vector<const cpu::Q8Kernels*> special;
+  for (const auto& [kernels, supported] : table)
+    if (kernels && supported) special.push_back(kernels);
+  return special;
+}
+
 std::vector<const cpu::Q8Kernels*> all_kernels() {
-  std::vector<const cpu::Q8Kernels*> all = {&cpu::portable_q8()};
-  if (&cpu::fastest_q8() != all.front()) all.push_back(&cpu::fastest_q8());
+  std::vector<const cpu::Q8Kernels*> all = special_kernels();
+  all.insert(all.begin(), &cpu::portable_q8());
   return all;
 }
 
@@ -288,7 +302,9 @@ suite<"q8 kernels"> kernel_suite = [] {
     test("what is no number makes the outputs of its row no numbers, and of no other: " + label(storage)) = [storage] {
       Random random(8);
       const int k = 384, n = 11;
-      const Weights weights(random, storage, n, k);
+      Weights weights(random, storage, n, k);
+      for (std::uint32_t& word : weights.scales)
+        if (random.chance(2)) word ^= 0x8000;  // a bias of the other sign, lest infinities always meet their opposites
       for (const cpu::Q8Kernels* kernels : all_kernels())
         for (int rows = 1; rows <= cpu::kTileRows; ++rows) {
           const FloatRows x = random_rows(random, rows, k);
@@ -340,18 +356,17 @@ bool same(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size();
 }
 
-void expect_same_by_both(const cpu::Q8Weights& w, const FloatRows& x, const std::string& what) {
-  const FloatRows expected = multiply(cpu::portable_q8(), w, x), got = multiply(cpu::fastest_q8(), w, x);
+void expect_same_as_portable(const cpu::Q8Kernels& kernels, const cpu::Q8Weights& w, const FloatRows& x,
+                             const std::string& what) {
+  const FloatRows expected = multiply(cpu::portable_q8(), w, x), got = multiply(kernels, w, x);
   for (std::size_t r = 0; r < x.size(); ++r)
     expect(same(got[r], expected[r])) << what << "N =" << w.rows << "K =" << w.cols << "row" << r << "of" << x.size();
 }
 
-suite<"q8 instructions"> instructions_suite = [] {
-  if (&cpu::fastest_q8() == &cpu::portable_q8()) return;  // this processor has no others
-
+void test_same_as_portable(const cpu::Q8Kernels& kernels) {
   for (const Storage& storage : q8_storages()) {
-    const std::string name = std::string(cpu::fastest_q8().name) + " gives the bits of portable code for " + label(storage);
-    test(name + " at every width") = [storage] {
+    const std::string name = std::string(kernels.name) + " gives the bits of portable code for " + label(storage);
+    test(name + " at every width") = [storage, &kernels] {
       Random random(10);
       std::vector<int> widths = kPublishedWidths;
       widths.insert(widths.end(), kSmallWidths.begin(), kSmallWidths.end());
@@ -359,20 +374,20 @@ suite<"q8 instructions"> instructions_suite = [] {
         if (!fits(storage, k)) continue;
         const Weights weights(random, storage, k <= 2816 ? 23 : 5, k);
         for (int rows = 1; rows <= cpu::kTileRows; ++rows)
-          expect_same_by_both(weights.view().weights(), random_rows(random, rows, k), "random");
+          expect_same_as_portable(kernels, weights.view().weights(), random_rows(random, rows, k), "random");
       }
     };
 
-    test(name + " for any number of outputs") = [storage] {
+    test(name + " for any number of outputs") = [storage, &kernels] {
       Random random(11);
       for (const int n : {1, 2, 3, 4, 5, 11, 23, 70, 257}) {
         const Weights weights(random, storage, n, 128);
         for (int rows = 1; rows <= cpu::kTileRows; ++rows)
-          expect_same_by_both(weights.view().weights(), random_rows(random, rows, 128), "random");
+          expect_same_as_portable(kernels, weights.view().weights(), random_rows(random, rows, 128), "random");
       }
     };
 
-    test(name + " and awkward rows") = [storage] {
+    test(name + " and awkward rows") = [storage, &kernels] {
       Random random(12);
       for (const int k : {128, 640}) {
         Weights weights(random, storage, 7, k);
@@ -387,13 +402,13 @@ suite<"q8 instructions"> instructions_suite = [] {
             for (int rows = 1; rows <= cpu::kTileRows; ++rows) {
               FloatRows x = random_rows(random, rows, k);
               x[random.below(rows)] = row.x;
-              expect_same_by_both(weights.view().weights(), x, row.what);
+              expect_same_as_portable(kernels, weights.view().weights(), x, row.what);
             }
         }
       }
     };
 
-    test(name + " and random sizes") = [storage] {
+    test(name + " and random sizes") = [storage, &kernels] {
       Random random(13);
       const int k = 256;
       for (int round = 0; round < 50; ++round) {
@@ -403,10 +418,18 @@ suite<"q8 instructions"> instructions_suite = [] {
           x.push_back(random.floats(k, -1, 1));
           for (float& value : x.back()) value = std::ldexp(value, random.below(round + 1) - round / 2);
         }
-        expect_same_by_both(weights.view().weights(), x, "random sizes");
+        expect_same_as_portable(kernels, weights.view().weights(), x, "random sizes");
       }
     };
   }
+}
+
+suite<"q8 instructions"> instructions_suite = [] {
+  "the last kernels that the processor has are its fastest"_test = [] {
+    expect(&cpu::fastest_q8() == all_kernels().back()) << cpu::fastest_q8().name;
+  };
+
+  for (const cpu::Q8Kernels* kernels : special_kernels()) test_same_as_portable(*kernels);
 };
 
 }  // namespace
