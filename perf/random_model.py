@@ -1,0 +1,348 @@
+#!/usr/bin/env python3
+"""A checkpoint with the shape of a Gemma 4 model and random weights, for measuring speed without the real files.
+
+    perf/random_model.py SHAPE OUT [--format mlx4|mlx8|gguf-q4_0|gguf-q8_0] [--layers N] [--seed N]
+
+SHAPE is a name in graphs/: e2b, e4b, 12b, 26b-a4b or 31b. MLX formats make a folder OUT, GGUF formats a file. mlx4 and
+gguf-q4_0 spend 4.5 bits on a weight, mlx8 and gguf-q8_0 8.5; only routers differ, as published (8.5 in MLX, 32 in GGUF).
+
+--layers keeps the widths and cuts the depth of a shape without shared keys and values; lapidary reads such a checkpoint in
+a build with -Dextra_graphs=OUT. A GGUF file has no vocabulary but its size: enough for what is fed with token ids.
+
+Speed does not depend on what weights say, as long as activations stay near one and the experts of a mixture take turns. So
+nothing is computed for a weight: a few megabytes of random groups are made once and written again and again.
+"""
+import argparse
+import collections
+import itertools
+import json
+import lzma
+import math
+import os
+import pathlib
+import random
+import shutil
+import struct
+import sys
+import time
+import zlib
+from dataclasses import dataclass, replace
+from functools import cache, partial
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+GROUP = 64  # weights per scale in the MLX formats
+SHARD_BYTES = 5_000_000_000
+RING_GROUPS = 262_139  # prime: a matrix repeats a row only after so many rows, however many groups a row has
+MLX_PREFIX = "language_model.model."
+
+
+@dataclass
+class Tensor:
+    mlx: str  # without prefix and, for matrices, without ".weight"; "" where MLX has no such tensor
+    gguf: str  # "" where GGUF has no such tensor
+    shape: tuple  # the last number is the input width
+    value: float = 0.0  # deviation of a matrix' weights, mean of a vector's; by default what keeps activations near one
+    is_router: bool = False
+
+    def __post_init__(self):
+        self.is_vector, self.count = len(self.shape) == 1, math.prod(self.shape)
+        self.value = self.value or (1.0 if self.is_vector else self.shape[-1] ** -0.5)
+
+
+def read_config(shape, layers):
+    """The config of a stock graph, or its first layers; the last one attends to everything in every Gemma 4."""
+    config = json.loads((ROOT / f"graphs/gemma-4-{shape}.json").read_text())["config"]
+    text = config["text_config"] = {"enable_moe_block": False, "hidden_size_per_layer_input": 0, **config["text_config"]}
+    if layers is not None:
+        if text["num_kv_shared_layers"]:
+            sys.exit(f"[random_model] --layers, expected a shape whose layers share no keys and values, got {shape}")
+        if not 2 <= layers <= text["num_hidden_layers"]:
+            sys.exit(f"[random_model] --layers, expected 2 to {text['num_hidden_layers']}, got {layers}")
+        text["num_hidden_layers"] = layers
+        text["layer_types"] = text["layer_types"][:layers - 1] + ["full_attention"]
+    return config
+
+
+class Layer:
+    def __init__(self, text, i):
+        self.is_full = text["layer_types"][i] == "full_attention"
+        self.owns_kv = i < text["num_hidden_layers"] - text["num_kv_shared_layers"]
+        self.keys_are_values = self.is_full and text["attention_k_eq_v"]
+        self.head_dim = text["global_head_dim" if self.is_full else "head_dim"]
+        self.kv_heads = text["num_global_key_value_heads" if self.keys_are_values else "num_key_value_heads"]
+        self.ffn = text["intermediate_size"] * (2 if text["use_double_wide_mlp"] and not self.owns_kv else 1)
+
+
+def layers_of(text):
+    return [Layer(text, i) for i in range(text["num_hidden_layers"])]
+
+
+def layer_tensors(text, layer):
+    """The tensors of one layer, named inside it. Norms around each part keep the residual stream near one."""
+    hidden, heads, ple = text["hidden_size"], text["num_attention_heads"], text["hidden_size_per_layer_input"]
+    dim, kv, ffn = layer.head_dim, layer.kv_heads * layer.head_dim, layer.ffn
+    unit_score = dim ** -0.25  # for queries and keys: their products have a deviation of one
+    yield Tensor("input_layernorm.weight", "attn_norm.weight", (hidden,))
+    yield Tensor("post_attention_layernorm.weight", "post_attention_norm.weight", (hidden,))
+    yield Tensor("pre_feedforward_layernorm.weight", "ffn_norm.weight", (hidden,))
+    yield Tensor("post_feedforward_layernorm.weight", "post_ffw_norm.weight", (hidden,))
+    yield Tensor("layer_scalar", "layer_output_scale.weight", (1,), 0.9)
+    yield Tensor("self_attn.q_proj", "attn_q.weight", (heads * dim, hidden))
+    yield Tensor("self_attn.q_norm.weight", "attn_q_norm.weight", (dim,), unit_score)
+    if layer.owns_kv:
+        yield Tensor("self_attn.k_proj", "attn_k.weight", (kv, hidden))
+        yield Tensor("self_attn.k_norm.weight", "attn_k_norm.weight", (dim,), unit_score)
+        if not layer.keys_are_values:
+            yield Tensor("self_attn.v_proj", "attn_v.weight", (kv, hidden))
+    yield Tensor("self_attn.o_proj", "attn_output.weight", (hidden, heads * dim))
+    yield Tensor("mlp.gate_proj", "ffn_gate.weight", (ffn, hidden))
+    yield Tensor("mlp.up_proj", "ffn_up.weight", (ffn, hidden))
+    yield Tensor("mlp.down_proj", "ffn_down.weight", (hidden, ffn))
+    if ple:
+        yield Tensor("per_layer_input_gate", "inp_gate.weight", (ple, hidden))
+        yield Tensor("per_layer_projection", "proj.weight", (hidden, ple))
+        yield Tensor("post_per_layer_input_norm.weight", "post_norm.weight", (hidden,))
+    if text["enable_moe_block"]:
+        experts, width = text["num_experts"], text["moe_intermediate_size"]
+        yield Tensor("pre_feedforward_layernorm_2.weight", "pre_ffw_norm_2.weight", (hidden,))
+        yield Tensor("post_feedforward_layernorm_1.weight", "post_ffw_norm_1.weight", (hidden,))
+        yield Tensor("post_feedforward_layernorm_2.weight", "post_ffw_norm_2.weight", (hidden,))
+        yield Tensor("router.scale", "ffn_gate_inp.scale", (hidden,))
+        yield Tensor("router.per_expert_scale", "ffn_down_exps.scale", (experts,))
+        yield Tensor("router.proj", "ffn_gate_inp.weight", (experts, hidden), 1.0, is_router=True)
+        yield Tensor("experts.switch_glu.gate_proj", "", (experts, width, hidden))
+        yield Tensor("experts.switch_glu.up_proj", "", (experts, width, hidden))
+        yield Tensor("", "ffn_gate_up_exps.weight", (experts, 2 * width, hidden))
+        yield Tensor("experts.switch_glu.down_proj", "ffn_down_exps.weight", (experts, hidden, width))
+
+
+def tensors_of(text):
+    hidden, vocab, ple = text["hidden_size"], text["vocab_size"], text["hidden_size_per_layer_input"]
+    yield Tensor("embed_tokens", "token_embd.weight", (vocab, hidden))
+    yield Tensor("norm.weight", "output_norm.weight", (hidden,))
+    if ple:
+        width = text["num_hidden_layers"] * ple
+        yield Tensor("embed_tokens_per_layer", "per_layer_token_embd.weight", (vocab, width), ple ** -0.5)
+        yield Tensor("per_layer_model_projection", "per_layer_model_proj.weight", (width, hidden))
+        yield Tensor("per_layer_projection_norm.weight", "per_layer_proj_norm.weight", (ple,))
+    for i, layer in enumerate(layers_of(text)):
+        for t in layer_tensors(text, layer):
+            yield replace(t, mlx=t.mlx and f"layers.{i}.{t.mlx}", gguf=t.gguf and f"blk.{i}.{t.gguf}")
+
+
+def interleave(columns):
+    out = bytearray(len(columns) * RING_GROUPS)
+    for i, column in enumerate(columns):
+        out[i::len(columns)] = column
+    return bytes(out)
+
+
+class Rings:
+    """For each encoding the bytes of RING_GROUPS groups, or of as many single numbers, of about the given size."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.factors = [self.random.choice((-1, 1)) * self.random.uniform(0.75, 1.25) for _ in range(RING_GROUPS)]
+
+    @cache
+    def codes(self, group_bytes):
+        return self.random.randbytes(RING_GROUPS * group_bytes)
+
+    @cache
+    def numbers(self, letter, size, positive):
+        return struct.pack(f"<{RING_GROUPS}{letter}", *(size * (abs(f) if positive else f) for f in self.factors))
+
+    @cache
+    def bf16(self, size, positive):
+        wide = self.numbers("f", size, positive)
+        return interleave((wide[2::4], wide[3::4]))
+
+    @cache
+    def blocks(self, scale, group_bytes):
+        """Q4_0 and Q8_0 alike: a half-precision scale and the codes of 32 weights."""
+        scales, codes = self.numbers("e", scale, False), self.codes(group_bytes)
+        return interleave((scales[0::2], scales[1::2], *(codes[i::group_bytes] for i in range(group_bytes))))
+
+
+def scale_for(deviation, bits):
+    return deviation / math.sqrt((4 ** bits - 1) / 12)  # the root is the deviation of codes that are all equally likely
+
+
+@dataclass
+class Entry:
+    """One tensor of a file: so many bytes of a ring, from a group on that the name of its place decides."""
+    name: str
+    type: str
+    shape: tuple
+    bytes: int
+    ring: partial
+    place: str
+
+    def write(self, file):
+        ring, left = memoryview(self.ring()), self.bytes
+        at = zlib.crc32(self.place.encode()) % RING_GROUPS * (len(ring) // RING_GROUPS)
+        while left:
+            left -= file.write(ring[at:at + left])
+            at = 0
+
+
+# ---- MLX: a folder with config.json, tokenizer.json and safetensors
+
+
+def mlx_entries(text, bits, rings):
+    for t in tensors_of(text):
+        name = MLX_PREFIX + t.mlx
+        if t.mlx and t.is_vector:
+            yield Entry(name, "BF16", t.shape, 2 * t.count, partial(rings.bf16, t.value, True), name)
+        elif t.mlx:
+            width = 8 if t.is_router else bits
+            scale = scale_for(t.value, width)
+            *rows, columns = t.shape
+            yield Entry(name + ".weight", "U32", (*rows, columns * width // 32), t.count * width // 8,
+                        partial(rings.codes, GROUP * width // 8), name)
+            for part, size in ((".scales", scale), (".biases", -2 ** (width - 1) * scale)):
+                yield Entry(name + part, "BF16", (*rows, columns // GROUP), 2 * t.count // GROUP,
+                            partial(rings.bf16, size, False), name)
+
+
+def shards_of(entries):
+    shards, total = collections.defaultdict(list), 0
+    for entry in entries:
+        shards[total // SHARD_BYTES].append(entry)
+        total += entry.bytes
+    return {f"model-{i:05}-of-{len(shards):05}.safetensors": shard for i, shard in enumerate(shards.values(), 1)}
+
+
+def write_safetensors(path, entries):
+    ends = itertools.accumulate(entry.bytes for entry in entries)
+    header = json.dumps({entry.name: {"dtype": entry.type, "shape": entry.shape, "data_offsets": [end - entry.bytes, end]}
+                         for entry, end in zip(entries, ends)}).encode()
+    header += b" " * (-len(header) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        for entry in entries:
+            entry.write(file)
+        os.fsync(file.fileno())  # what is written back later would disturb measurements
+
+
+def write_mlx(folder, config, bits, rings):
+    folder.mkdir()
+    text = config["text_config"]
+    quantization = {"group_size": GROUP, "bits": bits, "mode": "affine"}
+    quantization |= {MLX_PREFIX + t.mlx: {"group_size": GROUP, "bits": 8} for t in tensors_of(text) if t.is_router}
+    (folder / "config.json").write_text(json.dumps({**config, "quantization": quantization}, indent=1))
+    with lzma.open(ROOT / "tests/fixtures/tokenizer/gemma4-tokenizer.json.xz") as tokenizer:
+        (folder / "tokenizer.json").write_bytes(tokenizer.read())
+    shards = shards_of(mlx_entries(text, bits, rings))
+    for name, entries in shards.items():
+        write_safetensors(folder / name, entries)
+    index = {entry.name: name for name, entries in shards.items() for entry in entries}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+
+
+# ---- GGUF: one file
+
+U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
+LETTERS = {U32: "I", I32: "i", F32: "f", BOOL: "?"}
+TYPE_NUMBERS = {"F32": 0, "Q4_0": 2, "Q8_0": 8}
+FILE_TYPES = {4: 2, 8: 7}  # by bits: mostly Q4_0, mostly Q8_0
+ALIGNMENT = 32
+
+
+def gguf_string(text):
+    return struct.pack("<Q", len(text)) + text.encode()
+
+
+def gguf_pair(key, kind, value):
+    if kind == STRING:
+        packed = struct.pack("<I", STRING) + gguf_string(value)
+    elif isinstance(value, list):
+        packed = struct.pack(f"<IIQ{len(value)}{LETTERS[kind]}", ARRAY, kind, len(value), *value)
+    else:
+        packed = struct.pack(f"<I{LETTERS[kind]}", kind, value)
+    return gguf_string(key) + packed
+
+
+def gguf_pairs(text, bits):
+    layers, ropes = layers_of(text), text["rope_parameters"]
+    pairs = [("block_count", U32, len(layers)), ("context_length", U32, text["max_position_embeddings"]),
+             ("embedding_length", U32, text["hidden_size"]), ("vocab_size", U32, text["vocab_size"]),
+             ("embedding_length_per_layer_input", U32, text["hidden_size_per_layer_input"]),
+             ("feed_forward_length", I32, [layer.ffn for layer in layers]),
+             ("final_logit_softcapping", F32, text["final_logit_softcapping"]),
+             ("rope.freq_base", F32, ropes["full_attention"]["rope_theta"]),
+             ("rope.freq_base_swa", F32, ropes["sliding_attention"]["rope_theta"]),
+             ("attention.head_count", U32, text["num_attention_heads"]),
+             ("attention.head_count_kv", I32, [layer.kv_heads for layer in layers]),
+             ("attention.layer_norm_rms_epsilon", F32, text["rms_norm_eps"]),
+             ("attention.shared_kv_layers", U32, text["num_kv_shared_layers"]),
+             ("attention.sliding_window", U32, text["sliding_window"]),
+             ("attention.sliding_window_pattern", BOOL, [not layer.is_full for layer in layers])]
+    for key in ("attention.key_length", "attention.value_length", "rope.dimension_count"):
+        pairs += [(key, U32, text["global_head_dim"]), (key + "_swa", U32, text["head_dim"])]
+    if text["enable_moe_block"]:
+        pairs += [("expert_count", U32, text["num_experts"]), ("expert_used_count", U32, text["top_k_experts"]),
+                  ("expert_feed_forward_length", U32, text["moe_intermediate_size"])]
+    general = [("general.architecture", STRING, "gemma4"), ("general.file_type", U32, FILE_TYPES[bits]),
+               ("tokenizer.ggml.model", STRING, "none")]
+    return general + [("gemma4." + key, kind, value) for key, kind, value in pairs]
+
+
+def gguf_entries(text, bits, rings):
+    # Frequencies are divided by these: the pairs of a full layer that do not rotate stand still.
+    pairs = text["global_head_dim"] // 2
+    turning = int(pairs * text["rope_parameters"]["full_attention"]["partial_rotary_factor"])
+    divisors = struct.pack(f"<{pairs}f", *[1.0] * turning, *[1e30] * (pairs - turning))
+    yield Entry("rope_freqs.weight", "F32", (pairs,), len(divisors), partial(bytes, divisors), "")
+    for t in tensors_of(text):
+        if t.gguf and (t.is_vector or t.is_router):
+            yield Entry(t.gguf, "F32", t.shape, 4 * t.count, partial(rings.numbers, "f", t.value, t.is_vector), t.gguf)
+        elif t.gguf:
+            yield Entry(t.gguf, f"Q{bits}_0", t.shape, t.count // 32 * (2 + 4 * bits),
+                        partial(rings.blocks, scale_for(t.value, bits), 4 * bits), t.gguf)
+
+
+def write_gguf(path, config, bits, rings):
+    text = config["text_config"]
+    pairs, entries = gguf_pairs(text, bits), list(gguf_entries(text, bits, rings))
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(entries), len(pairs)) + b"".join(gguf_pair(*pair) for pair in pairs)
+    offset = 0
+    for entry in entries:
+        shape, number = entry.shape[::-1], TYPE_NUMBERS[entry.type]  # the fastest dimension first
+        head += gguf_string(entry.name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, number, offset)
+        offset += entry.bytes + -entry.bytes % ALIGNMENT
+    with open(path, "wb") as file:
+        file.write(head + bytes(-len(head) % ALIGNMENT))
+        for entry in entries:
+            entry.write(file)
+            file.write(bytes(-entry.bytes % ALIGNMENT))
+        os.fsync(file.fileno())
+
+
+FORMATS = {"mlx4": (write_mlx, 4), "mlx8": (write_mlx, 8), "gguf-q4_0": (write_gguf, 4), "gguf-q8_0": (write_gguf, 8)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shape", choices=("e2b", "e4b", "12b", "26b-a4b", "31b"), metavar="SHAPE")
+    parser.add_argument("out", type=pathlib.Path, metavar="OUT")
+    parser.add_argument("--format", choices=FORMATS, default="mlx4")
+    parser.add_argument("--layers", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    out, config = arguments.out, read_config(arguments.shape, arguments.layers)
+    if out.exists():
+        sys.exit(f"[random_model] {out}, expected a new name, got one that exists")
+    part = out.with_name(out.name + ".part")  # its name until it is complete
+    shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
+    start = time.monotonic()
+    write, bits = FORMATS[arguments.format]
+    write(part, config, bits, Rings(arguments.seed))
+    part.rename(out)
+    megabytes = sum(file.stat().st_size for file in (out.iterdir() if out.is_dir() else [out])) / 1e6
+    seconds = time.monotonic() - start
+    print(f"{out.name}: {megabytes:.0f} MB in {seconds:.1f} s, {megabytes / seconds:.0f} MB/s", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
