@@ -154,7 +154,15 @@ class Bench {
     else print(Value::Object{{"test", "round"}, {"rows", width}, {"depth", flags_.depth}, {"ms", s * 1e3}, {"of_one_row", s / one_s}});
   }
 
-  // Where the time of a decoded token goes, by kernel.
+  // " inputs x outputs" of a product.
+  static std::string shape_of(const graph::Step& step) {
+    if (!link::multiplies(step.op)) return "";
+    int outputs = 0;
+    for (const std::int32_t n : step.dims.n) outputs += n;
+    return " " + std::to_string(step.dims.k) + " x " + std::to_string(outputs);
+  }
+
+  // Where the time of a decoded token goes, by kernel and shape.
   void breakdown() {
     constexpr int kTokens = 16;
     fill(std::max(1, flags_.depth));
@@ -163,7 +171,7 @@ class Bench {
     Clock::time_point begin;
     const link::Tap tap = [&](const link::StepResult& result) {
       const double s = seconds_since(begin);
-      auto& [seconds, bytes] = kernels[link::variant_of(program_, result.step)];
+      auto& [seconds, bytes] = kernels[link::variant_of(program_, result.step) + shape_of(result.step)];
       seconds += s;
       all_s += s;
       for (const graph::WeightId id : result.step.weights)
@@ -182,7 +190,7 @@ class Bench {
     for (const auto& [negative_s, name] : order) {
       const auto& [s, bytes] = kernels[name];
       const double gb_s = static_cast<double>(bytes) / s / 1e9;
-      if (is_for_people()) std::printf("  %-36s %8.3f ms  %5.1f %%  %6.1f GB/s\n", name.c_str(), s / kTokens * 1e3, 100 * s / all_s, gb_s);
+      if (is_for_people()) std::printf("  %-48s %8.3f ms  %5.1f %%  %6.1f GB/s\n", name.c_str(), s / kTokens * 1e3, 100 * s / all_s, gb_s);
       else print(Value::Object{{"kernel", name}, {"ms", s / kTokens * 1e3}, {"share", s / all_s}, {"gb_s", gb_s}});
     }
   }
@@ -225,7 +233,7 @@ void add_bench(CLI::App& app) {
   command->add_option("-n,--generate", flags->generations, "numbers of decoded tokens to measure, 0 for none")->delimiter(',');
   command->add_option("-d,--depth", flags->depth, "tokens in the cache before the measured ones")->check(CLI::NonNegativeNumber);
   command->add_option("--widths", flags->widths, "rows of rounds to compare with one row")->delimiter(',')->check(CLI::Range(1, 8));
-  command->add_flag("--ops", flags->ops, "where the time of a decoded token goes, by kernel");
+  command->add_flag("--ops", flags->ops, "where the time of a decoded token goes, by kernel and shape");
   auto* json = command->add_flag("--json", flags->json, "one JSON object per line");
   command->add_flag("--peer-lines", flags->peer_lines, "only the lines that other engines print too")->excludes(json);
   command->callback([flags] { Bench(*flags).run(); });

@@ -20,6 +20,9 @@ namespace {
 constexpr int kTile = graph::kTile;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
+// Asks for a line of 32 elements that will be needed soon.
+void fetch(const std::uint16_t* at) { asm volatile("prfm pldl2keep, [%0]" : : "r"(at)); }
+
 bfloat16x8_t load(const std::uint16_t* at) { return vreinterpretq_bf16_u16(vld1q_u16(at)); }
 
 // Pairs of heads. All sums of a row are its own: a head is the same bits in any company.
@@ -30,9 +33,10 @@ class Attention {
     for (int head = 0; head < 2 * Pairs; ++head) {
       max_[head] = kMinusInfinity;
       sum_[head] = 0.0f;
-      for (int i = 0; i < d_; ++i)
-        q_[(i / 4 * Pairs + head / 2) * 8 + head % 2 * 4 + i % 4] =
-            head < job.heads ? to_bf16(job.q[head][i]) : std::uint16_t{0};
+      for (int i = 0; i < d_; i += 4) {
+        const float32x4_t q = head < job.heads ? vld1q_f32(job.q[head] + i) : vdupq_n_f32(0.0f);
+        vst1_u16(q_ + (i / 4 * Pairs + head / 2) * 8 + head % 2 * 4, vreinterpret_u16_bf16(vcvt_bf16_f32(q)));
+      }
     }
     std::fill_n(out_, d_ * 2 * Pairs, 0.0f);
   }
@@ -48,18 +52,23 @@ class Attention {
   }
 
  private:
-  // scores_[head][begin..end) = q . K
+  const std::uint16_t* keys(int tile) const { return cache_.k + cache_.block(job_.slot, job_.kv_head, tile); }
+  const std::uint16_t* values(int tile) const { return cache_.v + cache_.block(job_.slot, job_.kv_head, tile); }
+
+  // scores_[head][begin..end) = q . K; the values of the tile, as many bytes, come meanwhile
   void score(int tile, int begin, int end) {
+    const std::uint16_t* soon = values(tile) + begin / 8 * 8 * d_;
     for (int block = begin / 8 * 8; block < end; block += 8) {
-      const std::uint16_t* k = cache_.k + cache_.block(job_.slot, job_.kv_head, tile + block);
+      const std::uint16_t* k = keys(tile + block);
       float32x4_t sums[Pairs][4];
       for (auto& row : sums)
         for (float32x4_t& sum : row) sum = vdupq_n_f32(0.0f);
-      for (int i = 0; i < d_ / 4; ++i, k += 32) {
-        const bfloat16x8_t keys[4] = {load(k), load(k + 8), load(k + 16), load(k + 24)};
+      for (int i = 0; i < d_ / 4; ++i, k += 32, soon += 32) {
+        fetch(soon);
+        const bfloat16x8_t key_pairs[4] = {load(k), load(k + 8), load(k + 16), load(k + 24)};
         for (int pair = 0; pair < Pairs; ++pair) {
           const bfloat16x8_t q = load(q_ + (i * Pairs + pair) * 8);
-          for (int j = 0; j < 4; ++j) sums[pair][j] = vbfmmlaq_f32(sums[pair][j], q, keys[j]);
+          for (int j = 0; j < 4; ++j) sums[pair][j] = vbfmmlaq_f32(sums[pair][j], q, key_pairs[j]);
         }
       }
       for (int pair = 0; pair < Pairs; ++pair)
@@ -80,6 +89,7 @@ class Attention {
       for (int i = 0; i < kTile; i += 4) most = vmaxq_f32(most, vld1q_f32(s + i));
       const float max = vmaxvq_f32(most);
       keep_[head] = exp(max_[head] - max);
+#pragma clang loop vectorize(enable) interleave_count(4)
       for (int i = 0; i < kTile; ++i) s[i] = exp(s[i] - max);
       float32x4_t sum = vdupq_n_f32(0.0f);
       for (int i = 0; i < kTile; i += 4) {
@@ -92,9 +102,9 @@ class Attention {
     }
   }
 
-  // out = out * keep + p V
+  // out = out * keep + p V; the keys of the next tile, as many bytes, come meanwhile
   void mix(int tile, int begin, int end) {
-    const std::uint16_t* v = cache_.v + cache_.block(job_.slot, job_.kv_head, tile);
+    const std::uint16_t *v = values(tile), *soon = keys(std::min(tile + kTile, job_.last / kTile * kTile));
     float32x4_t keep[Pairs];
     for (int pair = 0; pair < Pairs; ++pair) {
       const float lanes[4] = {keep_[2 * pair], keep_[2 * pair], keep_[2 * pair + 1], keep_[2 * pair + 1]};
@@ -108,11 +118,12 @@ class Attention {
         for (int j = 0; j < 4; ++j) sums[pair][j] = vmulq_f32(vld1q_f32(out + (pair * 4 + j) * 4), keep[pair]);
       const auto add = [&](int quad, auto visible) __attribute__((always_inline)) {
         const std::uint16_t* from = v + (i * 16 + quad) * 32;
-        bfloat16x8_t values[4];
-        for (int j = 0; j < 4; ++j) values[j] = visible(vld1q_u16(from + 8 * j));
+        fetch(soon + (i * 16 + quad) * 32);
+        bfloat16x8_t value_pairs[4];
+        for (int j = 0; j < 4; ++j) value_pairs[j] = visible(vld1q_u16(from + 8 * j));
         for (int pair = 0; pair < Pairs; ++pair) {
           const bfloat16x8_t p = load(p_ + (quad * Pairs + pair) * 8);
-          for (int j = 0; j < 4; ++j) sums[pair][j] = vbfmmlaq_f32(sums[pair][j], p, values[j]);
+          for (int j = 0; j < 4; ++j) sums[pair][j] = vbfmmlaq_f32(sums[pair][j], p, value_pairs[j]);
         }
       };
       const auto whole = [](uint16x8_t x) __attribute__((always_inline)) { return vreinterpretq_bf16_u16(x); };
@@ -134,8 +145,10 @@ class Attention {
 
   void finish() {
     for (int head = 0; head < job_.heads; ++head)
-      for (int i = 0; i < d_; ++i)
-        job_.out[head][i] = out_[((i / 8 * Pairs + head / 2) * 4 + i % 8 / 2) * 4 + head % 2 * 2 + i % 2] / sum_[head];
+      for (int i = 0; i < d_; i += 4) {
+        const float* from = out_ + ((i / 8 * Pairs + head / 2) * 4 + i % 8 / 2) * 4 + head % 2 * 2;
+        vst1q_f32(job_.out[head] + i, vdivq_f32(vcombine_f32(vld1_f32(from), vld1_f32(from + 4)), vdupq_n_f32(sum_[head])));
+      }
   }
 
   const AttentionJob& job_;

@@ -10,6 +10,11 @@ namespace {
 
 using Pointers = std::array<const float*, kTileRows>;
 
+// The part of `range` that lies in begin..begin + size, counted from `begin`; it may be empty.
+Range clipped(Range range, int begin, int size) {
+  return {std::clamp(range.begin - begin, 0, size), std::clamp(range.end - begin, 0, size)};
+}
+
 // Up to kTileRows rows of activations, quantised once for all weights of one format.
 class Tile {
  public:
@@ -40,18 +45,22 @@ class Tile {
   Q8Tile tile_;
 };
 
-// Calls work(tile, y) for tiles of rows; y are the outputs of the tile's rows.
+// Calls work(tile, y, first row, range) so that the steps of all tiles, `steps` each, are shared evenly, most tiles whole; y are the
+// outputs of the tile's rows.
 template <class Work>
-void for_each_tile(int rows, In x, Out out, const Q8Room& room, Work work) {
+void for_each_tile(int rows, In x, Out out, int steps, const Q8Room& room, Part part, Work work) {
+  const int tiles = (rows + kTileRows - 1) / kTileRows;
+  const Range mine = share(tiles * steps, part);
   Tile tile(room);
-  for (int first = 0; first < rows; first += kTileRows) {
+  for (int t = mine.begin / steps; t * steps < mine.end; ++t) {
+    const int first = t * kTileRows;
     std::array<float*, kTileRows> y{};
     tile.begin();
     for (int r = first; r < std::min(rows, first + kTileRows); ++r) {
       y[tile.rows()] = out[r];
       tile.add(x[r]);
     }
-    work(tile, y, first);
+    work(tile, y, first, clipped(mine, t * steps, steps));
   }
 }
 
@@ -61,6 +70,12 @@ std::array<float*, kTileRows> products_of(const Q8Room& room) {
   return rows;
 }
 
+// y = gelu(gate) * factor. A vector alone would wait for itself at every operation: several are computed side by side.
+void gelu_times(const float* gate, const float* factor, int count, float* y) {
+#pragma clang loop vectorize(enable) interleave_count(4)
+  for (int i = 0; i < count; ++i) y[i] = gelu(gate[i]) * factor[i];
+}
+
 // y = gelu(gate x) * (up x)
 void gelu_mul(Tile& tile, const Q8Weights& gate, const Q8Weights& up, float* const* y, const Q8Room& room, Range steps) {
   const auto gates = products_of(room);
@@ -68,7 +83,7 @@ void gelu_mul(Tile& tile, const Q8Weights& gate, const Q8Weights& up, float* con
   fastest_q8().multiply(up, tile.quantised(up), y, steps);
   for (int r = 0; r < tile.rows(); ++r)
     gate.walk.for_each_run(steps, [&](int first, int count) {
-      for (int n = first; n < first + count; ++n) y[r][n] = gelu(gates[r][n]) * y[r][n];
+      gelu_times(gates[r] + first, y[r] + first, count, y[r] + first);
     });
 }
 
@@ -83,7 +98,7 @@ void for_each_expert_share(int rows, InIds ids, int used, const Q8Matrix& weight
     const Range mine = share(groups * steps, part);
     int begin = 0;  // of the group's steps among all
     for_each_group(picks, kTileRows, [&](std::span<const Pick> same) {
-      const Range range{std::max(mine.begin - begin, 0), std::min(mine.end - begin, steps)};
+      const Range range = clipped(mine, begin, steps);
       if (range.begin < range.end) work(same, range);
       begin += steps;
     });
@@ -93,40 +108,41 @@ void for_each_expert_share(int rows, InIds ids, int used, const Q8Matrix& weight
 }  // namespace
 
 void linear_q8(int rows, In x, std::span<const Q8Matrix> weights, Out out, const Q8Room& room, Part part) {
-  for_each_tile(rows, x, out, room, [&](Tile& tile, std::array<float*, kTileRows> y, int) {
+  int steps = 0;
+  for (const Q8Matrix& matrix : weights) steps += matrix.walk.steps();
+  for_each_tile(rows, x, out, steps, room, part, [&](Tile& tile, std::array<float*, kTileRows> y, int, Range range) {
+    int begin = 0;  // of the matrix's steps among all
     for (const Q8Matrix& matrix : weights) {
       const Q8Weights w = matrix.weights();
-      fastest_q8().multiply(w, tile.quantised(w), y.data(), share(w.walk.steps(), part));
+      const Range its = clipped(range, begin, w.walk.steps());
+      if (its.begin < its.end) fastest_q8().multiply(w, tile.quantised(w), y.data(), its);
       for (int r = 0; r < tile.rows(); ++r) y[r] += w.rows;
+      begin += w.walk.steps();
     }
   });
 }
 
 void linear_gelu_mul_q8(int rows, In x, const Q8Matrix& gate, const Q8Matrix& up, Out out, const Q8Room& room, Part part) {
   const Q8Weights g = gate.weights(), u = up.weights();
-  const Range steps = share(g.walk.steps(), part);
-  for_each_tile(rows, x, out, room, [&](Tile& tile, const std::array<float*, kTileRows>& y, int) {
+  for_each_tile(rows, x, out, g.walk.steps(), room, part, [&](Tile& tile, const auto& y, int, Range steps) {
     gelu_mul(tile, g, u, y.data(), room, steps);
   });
 }
 
 void linear_gelu_gate_q8(int rows, In x, const Q8Matrix& weight, In factor, Out out, const Q8Room& room, Part part) {
   const Q8Weights w = weight.weights();
-  const Range steps = share(w.walk.steps(), part);
-  for_each_tile(rows, x, out, room, [&](Tile& tile, const std::array<float*, kTileRows>& y, int first_row) {
+  for_each_tile(rows, x, out, w.walk.steps(), room, part, [&](Tile& tile, const auto& y, int first_row, Range steps) {
     fastest_q8().multiply(w, tile.quantised(w), y.data(), steps);
     for (int r = 0; r < tile.rows(); ++r)
       w.walk.for_each_run(steps, [&](int first, int count) {
-        const float* f = factor[first_row + r];
-        for (int n = first; n < first + count; ++n) y[r][n] = gelu(y[r][n]) * f[n];
+        gelu_times(y[r] + first, factor[first_row + r] + first, count, y[r] + first);
       });
   });
 }
 
 void linear_softcap_q8(int rows, In x, const Q8Matrix& weight, float cap, Out out, const Q8Room& room, Part part) {
   const Q8Weights w = weight.weights();
-  const Range steps = share(w.walk.steps(), part);
-  for_each_tile(rows, x, out, room, [&](Tile& tile, const std::array<float*, kTileRows>& y, int) {
+  for_each_tile(rows, x, out, w.walk.steps(), room, part, [&](Tile& tile, const auto& y, int, Range steps) {
     fastest_q8().multiply(w, tile.quantised(w), y.data(), steps);
     if (cap == 0.0f) return;
     for (int r = 0; r < tile.rows(); ++r)

@@ -96,8 +96,9 @@ inline float tanh(float x) {
 inline float gelu(float x) {
   constexpr float kLinear = 1.59576912f;   // 2 sqrt(2/pi)
   constexpr float kCubic = 0.0713548163f;  // 2 sqrt(2/pi) * 0.044715
-  const float twice_u = x * fused(kCubic, x * x, kLinear);
-  return x / (1.0f + exp(-twice_u));
+  // From 89 on exp is infinite and nothing is left of the result; what is not a number stays so by the numerator.
+  const ExpParts parts = split_exp(std::fmin(std::fmax(-x * fused(kCubic, x * x, kLinear), -87.0f), 89.0f));
+  return x / fused(1.0f + parts.fraction, power_of_two(parts.exponent), 1.0f);
 }
 
 }  // namespace lapidary::cpu

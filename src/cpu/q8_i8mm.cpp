@@ -28,8 +28,6 @@ LAPIDARY_INLINE int8x16_t narrowed(const int32x4_t* x) {
                      vmovn_s16(vcombine_s16(vmovn_s32(x[2]), vmovn_s32(x[3]))));
 }
 
-LAPIDARY_INLINE float inverse(float most) { return most >= kLeastQ8 ? 127.0f / most : 0.0f; }
-
 // A group of one row: its bytes, for 4 bits the odd elements first, and its factors a and a * sum.
 template <int Group>
 struct QuantisedGroup {
@@ -38,46 +36,72 @@ struct QuantisedGroup {
 };
 
 template <int Bits, int Group>
-LAPIDARY_INLINE QuantisedGroup<Group> quantise_group(const float* x) {
+LAPIDARY_INLINE float most_of(const float* x) {
+  float32x4_t most[4];
+  for (float32x4_t& m : most) m = vdupq_n_f32(0.0f);
+#pragma GCC unroll 16
+  for (int i = 0; i < Group; i += 8) {
+    float32x4_t& first = most[i / 4 % 4];
+    float32x4_t& second = most[i / 4 % 4 + 1];
+    if constexpr (Bits == 8) {
+      first = vmaxq_f32(first, vabsq_f32(vld1q_f32(x + i)));
+      second = vmaxq_f32(second, vabsq_f32(vld1q_f32(x + i + 4)));
+    } else {
+      const float32x4x2_t pair = vld2q_f32(x + i);
+      first = vmaxq_f32(first, vabsq_f32(pair.val[1]));
+      second = vmaxq_f32(second, vabsq_f32(vfmaq_n_f32(pair.val[0], pair.val[1], -kSixteenth)));
+    }
+  }
+  return vmaxvq_f32(vmaxq_f32(vmaxq_f32(most[0], most[1]), vmaxq_f32(most[2], most[3])));
+}
+
+// r: the steps in 1, a: a step
+struct Step8 {
+  float r, a;
+};
+
+template <int Bits, int Group>
+LAPIDARY_INLINE QuantisedGroup<Group> quantise_group(const float* x, Step8 step) {
   QuantisedGroup<Group> group;
-  int32x4_t sums = vdupq_n_s32(0);
-  float32x4_t most = vdupq_n_f32(0.0f);
+  int32x4_t sums[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};
   if constexpr (Bits == 8) {
-    for (int i = 0; i < Group; i += 4) most = vmaxq_f32(most, vabsq_f32(vld1q_f32(x + i)));
-    const float m = vmaxvq_f32(most), r = inverse(m);
     for (int i = 0; i < Group; i += 16) {
       int32x4_t u[4];
       for (int j = 0; j < 4; ++j) {
-        u[j] = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i + 4 * j), r));
-        sums = vaddq_s32(sums, u[j]);
+        u[j] = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i + 4 * j), step.r));
+        sums[j % 2] = vaddq_s32(sums[j % 2], u[j]);
       }
       group.q[i / 16] = narrowed(u);
     }
-    group.a = m / 127.0f;
   } else {
-    const float32x4_t minus = vdupq_n_f32(-kSixteenth);
-    for (int i = 0; i < Group; i += 8) {
-      const float32x4x2_t pair = vld2q_f32(x + i);
-      most = vmaxq_f32(most, vabsq_f32(pair.val[1]));
-      most = vmaxq_f32(most, vabsq_f32(vfmaq_f32(pair.val[0], pair.val[1], minus)));
-    }
-    const float m = vmaxvq_f32(most), r = inverse(m);
     for (int i = 0; i < Group; i += 32) {
       int32x4_t u[4], v[4];
       for (int j = 0; j < 4; ++j) {
         const float32x4x2_t pair = vld2q_f32(x + i + 8 * j);
-        const float32x4_t whole = vrndnq_f32(vmulq_n_f32(pair.val[1], r));
+        const float32x4_t whole = vrndnq_f32(vmulq_n_f32(pair.val[1], step.r));
         u[j] = vcvtq_s32_f32(whole);
-        v[j] = vcvtnq_s32_f32(vfmaq_f32(vmulq_n_f32(pair.val[0], r), whole, minus));
-        sums = vmlaq_n_s32(vmlaq_n_s32(sums, u[j], 17), v[j], 16);
+        v[j] = vcvtnq_s32_f32(vfmaq_n_f32(vmulq_n_f32(pair.val[0], step.r), whole, -kSixteenth));
+        sums[0] = vaddq_s32(sums[0], u[j]);
+        sums[1] = vaddq_s32(sums[1], v[j]);
       }
       group.q[i / 32] = narrowed(u);
       group.q[(Group / 2 + i / 2) / 16] = narrowed(v);
     }
-    group.a = m / 127.0f * kSixteenth;
   }
-  group.a_sum = group.a * static_cast<float>(vaddvq_s32(sums));
+  group.a = step.a;
+  const int32x4_t sum = Bits == 8 ? vaddq_s32(sums[0], sums[1]) : vmlaq_n_s32(vmulq_n_s32(sums[0], 17), sums[1], 16);
+  group.a_sum = step.a * static_cast<float>(vaddvq_s32(sum));
   return group;
+}
+
+// The steps of a row's groups, `count` of them: all divisions together.
+inline constexpr int kSteps = 32;
+template <int Bits, int Group>
+LAPIDARY_INLINE void find_steps(const float* x, int count, Step8* steps) {
+  float most[kSteps];
+  for (int g = 0; g < count; ++g) most[g] = most_of<Bits, Group>(x + g * Group);
+  for (int g = 0; g < count; ++g)
+    steps[g] = {most[g] >= kLeastQ8 ? 127.0f / most[g] : 0.0f, most[g] / 127.0f * (Bits == 4 ? kSixteenth : 1.0f)};
 }
 
 LAPIDARY_INLINE int8x16_t lower(int8x16_t a, int8x16_t b) {
@@ -107,26 +131,34 @@ int pairs_of(int rows) { return (rows + 1) / 2; }
 // One row as it is; more as [groups, pairs] of store_pair, the last pair filled up with zeros.
 template <int Bits, int Group>
 void quantise(const float* const* x, int cols, Q8Tile& tile) {
-  const int groups = cols / Group;
-  if (tile.rows == 1) {
-    for (int g = 0; g < groups; ++g) {
-      const QuantisedGroup<Group> group = quantise_group<Bits, Group>(x[0] + g * Group);
-      for (int i = 0; i < Group / 16; ++i) vst1q_s8(tile.q + g * Group + 16 * i, group.q[i]);
-      tile.factors[2 * g] = group.a;
-      tile.factors[2 * g + 1] = group.a_sum;
+  const int groups = cols / Group, pairs = pairs_of(tile.rows);
+  for (int begin = 0; begin < groups; begin += kSteps) {
+    const int count = std::min(kSteps, groups - begin);
+    Step8 steps[2][kSteps];
+    if (tile.rows == 1) {
+      find_steps<Bits, Group>(x[0] + begin * Group, count, steps[0]);
+      for (int g = begin; g < begin + count; ++g) {
+        const QuantisedGroup<Group> group = quantise_group<Bits, Group>(x[0] + g * Group, steps[0][g - begin]);
+        for (int i = 0; i < Group / 16; ++i) vst1q_s8(tile.q + g * Group + 16 * i, group.q[i]);
+        tile.factors[2 * g] = group.a;
+        tile.factors[2 * g + 1] = group.a_sum;
+      }
+      continue;
     }
-    return;
+    for (int pair = 0; pair < pairs; ++pair) {
+      const bool full = 2 * pair + 1 < tile.rows;
+      const float* const rows[2] = {x[2 * pair], x[full ? 2 * pair + 1 : 2 * pair]};
+      for (int i = 0; i < 1 + full; ++i) find_steps<Bits, Group>(rows[i] + begin * Group, count, steps[i]);
+      for (int g = begin; g < begin + count; ++g) {
+        const QuantisedGroup<Group> first = quantise_group<Bits, Group>(rows[0] + g * Group, steps[0][g - begin]);
+        QuantisedGroup<Group> second;
+        if (full) second = quantise_group<Bits, Group>(rows[1] + g * Group, steps[1][g - begin]);
+        else std::fill(std::begin(second.q), std::end(second.q), vdupq_n_s8(0));
+        const std::size_t at = static_cast<std::size_t>(g) * pairs + pair;
+        store_pair<Bits, Group>(first, second, tile.q + at * 2 * Group, tile.factors + at * 8);
+      }
+    }
   }
-  const int pairs = pairs_of(tile.rows);
-  for (int pair = 0; pair < pairs; ++pair)
-    for (int g = 0; g < groups; ++g) {
-      const std::size_t at = static_cast<std::size_t>(g) * pairs + pair;
-      const QuantisedGroup<Group> first = quantise_group<Bits, Group>(x[2 * pair] + g * Group);
-      QuantisedGroup<Group> second;
-      if (2 * pair + 1 < tile.rows) second = quantise_group<Bits, Group>(x[2 * pair + 1] + g * Group);
-      else std::fill(std::begin(second.q), std::end(second.q), vdupq_n_s8(0));
-      store_pair<Bits, Group>(first, second, tile.q + at * 2 * Group, tile.factors + at * 8);
-    }
 }
 
 // ---- products
