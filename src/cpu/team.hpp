@@ -39,7 +39,7 @@ class Team {
     using Function = std::remove_reference_t<F>;
     call_ = [](void* function, Part part) { (*static_cast<Function*>(function))(part); };
     function_ = const_cast<void*>(static_cast<const void*>(&f));
-    sync();
+    begin();
     f(Part{0, size_});
     sync();
   }
@@ -48,12 +48,15 @@ class Team {
   void sync() { barrier_.wait(); }
 
  private:
+  void begin();
   void work(int index);
+  void keep_apart(int index);
 
   const int size_;
   Barrier barrier_;
   void (*call_)(void* function, Part part) = nullptr;  // null: go home
   void* function_ = nullptr;
+  std::vector<std::atomic<int>> cores_;  // by thread: where it was last
   std::vector<std::thread> workers_;
 };
 
