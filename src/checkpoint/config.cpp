@@ -43,7 +43,7 @@ JsonObject text_config_of(const JsonObject& root) {
 }
 
 graph::AssistantShape read_assistant(const JsonObject& root, const graph::Shape& text) {
-  graph::AssistantShape assistant{.text = text, .target_hidden = root.integer("backbone_hidden_size", 1, kMaxHidden)};
+  graph::AssistantShape assistant{.text = text, .target_hidden = root.integer("backbone_hidden_size", 1, graph::kMaxHidden)};
   if (root.optional_boolean("use_ordered_embeddings").value_or(false)) {
     assistant.centroids = root.integer("num_centroids", 1, text.vocab);
     assistant.centroids_used = root.integer("centroid_intermediate_top_k", 1, assistant.centroids);

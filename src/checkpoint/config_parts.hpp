@@ -16,6 +16,4 @@ graph::Shape read_text_shape(const JsonObject& text, TextRole role);
 // `quantization`, or its copy `quantization_config`.
 std::optional<Quantization> read_quantization(const JsonObject& root);
 
-constexpr std::int32_t kMaxHidden = 65536;
-
 }  // namespace lapidary

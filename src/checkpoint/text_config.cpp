@@ -225,7 +225,7 @@ Shape read_text_shape(const JsonObject& text, TextRole role) {
   Shape shape;
   check_fixed_choices(text);
   shape.vocab = text.integer("vocab_size", 1, kMaxVocab);
-  shape.hidden = text.integer("hidden_size", 1, kMaxHidden);
+  shape.hidden = text.integer("hidden_size", 1, graph::kMaxHidden);
   shape.layer_count = text.integer("num_hidden_layers", 1, graph::kMaxLayers);
   shape.window = text.integer("sliding_window", 1, kMaxPositions);
   shape.max_positions = text.integer("max_position_embeddings", 1, kMaxPositions);

@@ -9,6 +9,7 @@
 namespace lapidary::graph {
 
 inline constexpr std::int32_t kMaxLayers = 128;
+inline constexpr std::int32_t kMaxHidden = 65536;
 
 enum class LayerKind : std::uint8_t { sliding, full };
 
