@@ -76,6 +76,12 @@ void gelu_times(const float* gate, const float* factor, int count, float* y) {
   for (int i = 0; i < count; ++i) y[i] = gelu(gate[i]) * factor[i];
 }
 
+// y = cap * tanh(y / cap), likewise.
+void soft_cap(float cap, int count, float* y) {
+#pragma clang loop vectorize(enable) interleave_count(4)
+  for (int i = 0; i < count; ++i) y[i] = cap * tanh(y[i] / cap);
+}
+
 // y = gelu(gate x) * (up x)
 void gelu_mul(Tile& tile, const Q8Weights& gate, const Q8Weights& up, float* const* y, const Q8Room& room, Range steps) {
   const auto gates = products_of(room);
@@ -146,9 +152,7 @@ void linear_softcap_q8(int rows, In x, const Q8Matrix& weight, float cap, Out ou
     fastest_q8().multiply(w, tile.quantised(w), y.data(), steps);
     if (cap == 0.0f) return;
     for (int r = 0; r < tile.rows(); ++r)
-      w.walk.for_each_run(steps, [&](int first, int count) {
-        for (int n = first; n < first + count; ++n) y[r][n] = cap * tanh(y[r][n] / cap);
-      });
+      w.walk.for_each_run(steps, [&](int first, int count) { soft_cap(cap, count, y[r] + first); });
   });
 }
 
