@@ -5,6 +5,9 @@
 #include <fstream>
 
 #include <mio/mmap.hpp>
+#if __has_include(<sys/mman.h>)
+#include <sys/mman.h>
+#endif
 
 #include "checkpoint/json.hpp"
 
@@ -33,6 +36,10 @@ mio::mmap_source map_file(const std::string& path) {
   std::error_code error;
   file.map(path, error);
   if (error) fail(ErrorKind::io, path, "cannot be mapped: " + error.message());
+#if defined(MADV_HUGEPAGE)
+  // What is not in memory yet is then read in pieces of a huge page; a wish, what comes of it does not matter.
+  madvise(const_cast<char*>(file.data()), file.size(), MADV_HUGEPAGE);
+#endif
   return file;
 }
 

@@ -1,14 +1,13 @@
 // lapidary bench: tokens per second of prompts, decoding and rounds, against what the machine can read; memory against plan.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <map>
 #include <string>
 
+#include "cli/bench.hpp"
 #include "cli/commands.hpp"
-#include "cli/model.hpp"
 #include "cpu/executor.hpp"
 #include "cpu/read_limit.hpp"
 #include "decode/session.hpp"
@@ -19,6 +18,7 @@ namespace {
 
 struct BenchFlags {
   ModelFlags model;
+  DraftBenchFlags drafts;
   std::vector<int> prompts = {64};
   std::vector<int> generations = {32};
   std::vector<int> widths;
@@ -27,9 +27,6 @@ struct BenchFlags {
 };
 
 using text::Value;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // A line "RssAnon:  1234 kB" of what the system knows about this process; 0 where it does not tell.
 std::int64_t resident_bytes(const std::string& field) {
@@ -37,13 +34,6 @@ std::int64_t resident_bytes(const std::string& field) {
   for (std::string line; std::getline(status, line);)
     if (line.starts_with(field + ":")) return std::stoll(line.substr(field.size() + 1)) * 1024;
   return 0;
-}
-
-// Token ids do not matter for speed; these spread over the vocabulary.
-std::vector<std::int32_t> some_tokens(int count, int vocab) {
-  std::vector<std::int32_t> tokens;
-  for (int i = 0; i < count; ++i) tokens.push_back(static_cast<std::int32_t>((i * 7919LL + 13) % vocab));
-  return tokens;
 }
 
 double at_rank(std::vector<double> times_s, double rank) {
@@ -64,9 +54,7 @@ class Bench {
     session_.forward(some_tokens(1, session_.vocab()));
     if (!flags_.peer_lines) read_limit_ = cpu::measure_read_limit(program_.plan.threads);
     if (is_for_people()) {
-      std::printf("%s, graph %s, %d threads, %s; reads %.1f GB/s\n", program_.checkpoint.folder().c_str(),
-                  std::string(program_.graph->name).c_str(), program_.plan.threads,
-                  program_.numeric == link::Numeric::fast ? "fast" : "exact", read_limit_ / 1e9);
+      std::printf("%s; reads %.1f GB/s\n", describe(program_).c_str(), read_limit_ / 1e9);
     }
     for (const int n : flags_.prompts)
       if (n) prompt(n);
@@ -225,6 +213,17 @@ class Bench {
 
 }  // namespace
 
+std::vector<std::int32_t> some_tokens(int count, int vocab) {
+  std::vector<std::int32_t> tokens;
+  for (int i = 0; i < count; ++i) tokens.push_back(static_cast<std::int32_t>((i * 7919LL + 13) % vocab));
+  return tokens;
+}
+
+std::string describe(const link::Program& program) {
+  return program.checkpoint.folder() + ", graph " + std::string(program.graph->name) + ", " +
+         std::to_string(program.plan.threads) + " threads, " + (program.numeric == link::Numeric::fast ? "fast" : "exact");
+}
+
 void add_bench(CLI::App& app) {
   CLI::App* command = app.add_subcommand("bench", "Measure tokens per second, memory and load time");
   const auto flags = std::make_shared<BenchFlags>();
@@ -236,7 +235,13 @@ void add_bench(CLI::App& app) {
   command->add_flag("--ops", flags->ops, "where the time of a decoded token goes, by kernel and shape");
   auto* json = command->add_flag("--json", flags->json, "one JSON object per line");
   command->add_flag("--peer-lines", flags->peer_lines, "only the lines that other engines print too")->excludes(json);
-  command->callback([flags] { Bench(*flags).run(); });
+  CLI::Option* drafts = flags->drafts.add_to(*command);
+  for (const char* other : {"--prompt", "--generate", "--widths", "--ops", "--peer-lines"})
+    drafts->excludes(command->get_option(other));
+  command->callback([flags] {
+    if (flags->drafts.acceptances.empty()) Bench(*flags).run();
+    else bench_drafts(flags->model, flags->drafts, flags->depth, flags->json);
+  });
 }
 
 }  // namespace lapidary::cli

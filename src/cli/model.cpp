@@ -71,9 +71,9 @@ void ModelFlags::add_limits_to(CLI::App& command) {
   command.add_option("--threads", options.threads, "default: one per core")->check(CLI::Range(1, 256));
   command.add_option_function<std::string>(
              "--numeric",
-             [this](const std::string& name) { options.numeric = name == "exact" ? link::Numeric::exact : link::Numeric::fast; },
+             [this](const std::string& name) { numeric = name == "exact" ? link::Numeric::exact : link::Numeric::fast; },
              "exact: float32 activations and K/V; fast: activations of 8 bits where the weights have 4 or 8, K/V in bfloat16 "
-             "(default: exact)")
+             "(default: fast; exact for models below 100 million weights, such as pebble)")
       ->check(CLI::IsMember(std::set<std::string>{"exact", "fast"}));
   command.add_option("--memory", memory, "refuse to use more anonymous memory than this, e.g. 8G");
 }
@@ -85,6 +85,7 @@ link::Program ModelFlags::load(const DraftFlags& draft) const {
   link::Options resolved = options;
   if (!memory.empty()) resolved.memory_limit_bytes = parse_bytes(memory);
   const Pairing pairing = pair(draft, folder);
+  resolved.numeric = numeric.value_or(link::usual_numeric(*pairing.graph));
   if (pairing.assistant) try {
     return link::link(Checkpoint::open(folder), Checkpoint::open(*pairing.assistant), *pairing.graph, resolved);
   } catch (const Error& error) {

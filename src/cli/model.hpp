@@ -1,6 +1,7 @@
 // The flags that all commands with a model share, and loading it.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include <CLI/App.hpp>
@@ -13,7 +14,8 @@ namespace lapidary::cli {
 struct ModelFlags {
   std::string checkpoint;
   link::Options options;
-  std::string memory;  // "512M", "8G"
+  std::optional<link::Numeric> numeric;  // the model's usual one when not given
+  std::string memory;                    // "512M", "8G"
 
   void add_to(CLI::App& command);         // the checkpoint as an argument
   void add_option_to(CLI::App& command);  // the checkpoint as --model, pebble when not given

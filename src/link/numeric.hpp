@@ -12,6 +12,9 @@ namespace lapidary::link {
 // exact: float32 activations everywhere. fast: activations of 8 bits (q8) where weights allow, float32 elsewhere.
 enum class Numeric : std::uint8_t { exact, fast };
 
+// What is used unless something else is asked for: fast, but for toys (below 100 million weights), which are quick enough anyway.
+Numeric usual_numeric(const graph::Graph& graph);
+
 // Affine weights of 4 or 8 bits with bfloat16 scales.
 bool has_q8(const Matrix& matrix);
 

@@ -1,6 +1,9 @@
 // Drafting as a user meets it: flags, errors, statistics, and the same answer whatever drafts.
 #include <boost/ut.hpp>
 
+#include <sstream>
+
+#include "decode/scripted_drafts.hpp"
 #include "support/program.hpp"
 #include "text/value.hpp"
 
@@ -121,11 +124,56 @@ const suite<"drafting"> drafting = [] {
     expect(run.out.find("rows: 40 positions") != std::string::npos && run.out.find("texts: ") != std::string::npos) << run.out;
   };
 
+  "bench decodes one text in all ways with scripted drafts"_test = [] {
+    const std::string bench = "bench " + kFixtures + "/models/moe-4bit --text-tokens 120 --acceptance ";
+    const Outcome run = lapidary(bench + "0,0.5,1 --json");
+    expect(fatal(run.status == 0)) << run.err;
+    std::istringstream lines(run.out);
+    for (const double acceptance : {0.0, 0.5, 1.0}) {
+      std::string line;
+      std::getline(lines, line);
+      const Value row = text::parse_json(line, "line");
+      expect(number(at(row, {"acceptance"})) == acceptance && number(at(row, {"tokens"})) == 120.0) << line;
+      expect(at(row, {"fixed_tok_s"}).array()->size() == 8u) << line;
+      const auto first = [&](const char* what) { return number(at(row, {"draft", what}).array()->front()); };
+      expect(first("drafted_by_position") > 0) << line;
+      if (acceptance == 0) expect(first("accepted_by_position") == 0.0) << line;
+      if (acceptance == 1) expect(first("accepted_by_position") == first("drafted_by_position")) << line;
+    }
+    const Outcome people = lapidary(bench + "0.5");
+    expect(people.status == 0_i && people.out.find("best fixed k") != std::string::npos) << people.out;
+    expect(std::ranges::count(people.out, '\n') == 3) << people.out;
+    for (const char* wrong : {"1.5", "-1", "most", "0.5 --ops", "0.5 -p 16"})
+      expect(lapidary(bench + wrong).status == 2_i) << wrong;
+  };
+
   "inspect shows the assistant's cost"_test = [] {
     expect(lapidary("inspect " + kPebble).out.find("pebble-assistant, per draft") != std::string::npos);
     expect(lapidary("inspect --draft-kind none " + kPebble).out.find("per draft") == std::string::npos);
     const Value result = json_of(lapidary("inspect --json " + kPebble));
     expect(number(at(result, {"assistant", "steps_per_draft"})) == 42.0);
+  };
+};
+
+const suite<"scripted drafts"> scripted_drafts = [] {
+  "they are right as often as asked for, the same ones at the same place, and end with the text"_test = [] {
+    constexpr int kTokens = 4000, kPromptTokens = 3;
+    const std::vector<std::int32_t> text(kTokens, 1), history(kPromptTokens + kTokens, 1);
+    for (const double acceptance : {0.0, 0.25, 0.9, 1.0}) {
+      decode::ScriptedDrafts drafts(text, kPromptTokens, 3, acceptance, 7), same(text, kPromptTokens, 3, acceptance, 7);
+      int right = 0;
+      for (int emitted = 0; emitted < kTokens; ++emitted) {
+        const auto one = drafts.propose(std::span(history).first(kPromptTokens + emitted), 1);
+        expect(fatal(one.count == 1 && one.tokens[0] >= 0 && one.tokens[0] < 3));
+        right += one.tokens[0] == 1;
+        const int begin = emitted / 7 * 7;
+        const auto many = same.propose(std::span(history).first(kPromptTokens + begin), 7);
+        expect(many.count == std::min(7, kTokens - begin) && many.tokens[emitted - begin] == one.tokens[0]) << emitted;
+      }
+      expect(std::abs(right - acceptance * kTokens) <= 0.03 * kTokens) << acceptance << right;
+      if (acceptance == 0 || acceptance == 1) expect(right == acceptance * kTokens) << right;
+      expect(drafts.propose(history, 7).count == 0_i);
+    }
   };
 };
 

@@ -13,6 +13,7 @@
 #include "decode/lookup.hpp"
 #include "support/model.hpp"
 #include "support/pairs.hpp"
+#include "support/random.hpp"
 #include "support/slow_build.hpp"
 #include "support/test_drafts.hpp"
 #include "text/grammar.hpp"

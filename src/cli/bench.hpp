@@ -1,0 +1,36 @@
+// lapidary bench: what its measurements share.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <CLI/App.hpp>
+
+#include "cli/model.hpp"
+
+namespace lapidary::cli {
+
+using Clock = std::chrono::steady_clock;
+
+inline double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Token ids do not matter for speed; these spread over the vocabulary.
+std::vector<std::int32_t> some_tokens(int count, int vocab);
+
+// "models/pebble, graph pebble, 2 threads, fast"
+std::string describe(const link::Program& program);
+
+// Drafts that are right with given probabilities.
+struct DraftBenchFlags {
+  std::vector<double> acceptances;  // empty = not asked for
+  int text_tokens = 2000;
+
+  CLI::Option* add_to(CLI::App& command);  // returns the option that asks for it
+};
+
+// What the choice of how much to draft makes of such drafts, against plain decoding and every fixed number of drafts.
+void bench_drafts(ModelFlags model, const DraftBenchFlags& flags, int depth, bool json);
+
+}  // namespace lapidary::cli

@@ -1,0 +1,154 @@
+// lapidary bench --acceptance: one text decoded plainly, with every fixed number of drafts, and with as many as the policy
+// chooses. The drafts are scripted and cost nothing. All ways take turns: what else the machine does hits them alike.
+#include <algorithm>
+#include <cstdio>
+#include <deque>
+#include <iostream>
+#include <memory>
+#include <random>
+
+#include "cli/bench.hpp"
+#include "cpu/executor.hpp"
+#include "decode/generate.hpp"
+#include "decode/scripted_drafts.hpp"
+
+namespace lapidary::cli {
+namespace {
+
+using decode::kMaxDrafts;
+using text::Value;
+using Tokens = std::vector<std::int32_t>;
+
+constexpr int kWays = kMaxDrafts + 2;  // plain, 1 to 7 drafts, automatic; each has a session of its own
+constexpr std::size_t kTurnTokens = 50;
+constexpr std::uint64_t kSeed = 1;
+
+// One way to decode the text, and how long it took so far.
+class Way {
+ public:
+  Way(const link::Program& program, link::Executor& executor, int slot, const Tokens& prompt, std::size_t text_tokens,
+      decode::Speculation speculation)
+      : session_(program, executor, slot), speculation_(std::move(speculation)),
+        generation_(session_, prompt,
+                    {.max_tokens = static_cast<std::int32_t>(text_tokens), .speculation = &speculation_}) {
+    text_.reserve(text_tokens);
+  }
+
+  void advance(std::size_t tokens) {
+    const Clock::time_point begin = Clock::now();
+    for (std::size_t i = 0; i < tokens; ++i)
+      if (const auto token = generation_.next()) text_.push_back(*token);
+    seconds_ += seconds_since(begin);
+  }
+
+  const Tokens& text() const { return text_; }
+  const decode::Speculation& speculation() const { return speculation_; }
+  double tok_s() const { return static_cast<double>(text_.size()) / seconds_; }
+
+ private:
+  decode::Session session_;
+  decode::Speculation speculation_;
+  decode::Generation generation_;
+  Tokens text_;
+  double seconds_ = 0;
+};
+
+class DraftBench {
+ public:
+  DraftBench(const ModelFlags& model, std::size_t text_tokens, int depth, bool json)
+      : program_(model.load()), executor_(cpu::make_executor(program_)), json_(json),
+        prompt_(some_tokens(depth, program_.graph->shape.vocab)) {
+    Way plain(program_, *executor_, 0, prompt_, text_tokens, decode::Speculation());
+    plain.advance(text_tokens);
+    text_ = plain.text();
+    if (json_) return;
+    std::printf("%s; %zu tokens after %d\n", describe(program_).c_str(), text_.size(), depth);
+    std::printf("acceptance  plain tok/s  auto tok/s  tokens per round  of plain  best fixed k  of best fixed\n");
+  }
+
+  void run(double acceptance) {
+    std::deque<Way> ways;
+    for (int k = 0; k <= kMaxDrafts; ++k) add(ways, acceptance, k);
+    add(ways, acceptance, std::nullopt);
+
+    std::vector<Way*> order;
+    for (Way& way : ways) order.push_back(&way);
+    for (std::size_t done = 0; done < text_.size(); done += kTurnTokens) {
+      std::ranges::shuffle(order, random_);  // wide rounds leave the caches to the next one in a worse state
+      for (Way* way : order) way->advance(std::min(kTurnTokens, text_.size() - done));
+    }
+    for (const Way& way : ways) check(way, acceptance);
+    report(ways, acceptance);
+  }
+
+ private:
+  void add(std::deque<Way>& ways, double acceptance, std::optional<int> k) {
+    auto drafts = std::make_unique<decode::ScriptedDrafts>(text_, prompt_.size(), program_.graph->shape.vocab, acceptance,
+                                                           kSeed);
+    std::vector<decode::Speculation::Source> sources;
+    sources.push_back({std::move(drafts), {}});
+    ways.emplace_back(program_, *executor_, static_cast<int>(ways.size()), prompt_, text_.size(),
+                      k == 0 ? decode::Speculation() : decode::Speculation(std::move(sources), k));
+  }
+
+  void check(const Way& way, double acceptance) const {
+    if (way.text() != text_)
+      fail(ErrorKind::not_exact, "bench",
+           "text with drafts accepted at " + std::to_string(acceptance) + ", expected that of plain decoding, got another");
+  }
+
+  void report(const std::deque<Way>& ways, double acceptance) const {
+    const double plain_tok_s = ways.front().tok_s(), auto_tok_s = ways.back().tok_s();
+    const auto best = std::ranges::max_element(ways.begin(), ways.end() - 1, {}, &Way::tok_s);
+    const auto best_k = static_cast<int>(best - ways.begin());
+    const decode::SpeculationStats& stats = ways.back().speculation().stats();
+    if (!json_) {
+      std::printf("%10.2f  %11.1f  %10.1f  %16.2f  %8.3f  %12d  %13.3f\n", acceptance, plain_tok_s, auto_tok_s,
+                  stats.tokens_per_round(), auto_tok_s / plain_tok_s, best_k, auto_tok_s / best->tok_s());
+      std::fflush(stdout);
+      return;
+    }
+    Value::Array fixed_tok_s;
+    for (int k = 0; k <= kMaxDrafts; ++k) fixed_tok_s.emplace_back(ways[static_cast<std::size_t>(k)].tok_s());
+    const Value line = Value::Object{{"test", "drafts"},
+                                     {"acceptance", acceptance},
+                                     {"tokens", static_cast<std::int64_t>(text_.size())},
+                                     {"fixed_tok_s", std::move(fixed_tok_s)},
+                                     {"auto_tok_s", auto_tok_s},
+                                     {"tokens_per_round", stats.tokens_per_round()},
+                                     {"of_plain", auto_tok_s / plain_tok_s},
+                                     {"best_fixed_k", best_k},
+                                     {"of_best_fixed", auto_tok_s / best->tok_s()},
+                                     {"draft", draft_stats(ways.back().speculation(), "", {})}};
+    std::cout << text::to_json(line) << std::endl;
+  }
+
+  const link::Program program_;
+  const std::unique_ptr<link::Executor> executor_;
+  const bool json_;
+  const Tokens prompt_;
+  Tokens text_;  // what follows the prompt
+  std::mt19937_64 random_{kSeed};
+};
+
+}  // namespace
+
+CLI::Option* DraftBenchFlags::add_to(CLI::App& command) {
+  CLI::Option* option =
+      command.add_option("--acceptance", acceptances, "scripted drafts instead, right with these probabilities: automatic "
+                                                      "against plain decoding and every fixed number of drafts")
+          ->delimiter(',')->check(CLI::Range(0.0, 1.0));
+  command.add_option("--text-tokens", text_tokens, "length of the text that is drafted (default: 2000)")
+      ->check(CLI::PositiveNumber)->needs(option);
+  return option;
+}
+
+void bench_drafts(ModelFlags model, const DraftBenchFlags& flags, int depth, bool json) {
+  const int prompt_tokens = std::max(1, depth);
+  model.options.sessions = kWays;
+  if (!model.options.context_tokens) model.options.context_tokens = prompt_tokens + flags.text_tokens;
+  DraftBench bench(model, static_cast<std::size_t>(flags.text_tokens), prompt_tokens, json);
+  for (const double acceptance : flags.acceptances) bench.run(acceptance);
+}
+
+}  // namespace lapidary::cli
