@@ -244,7 +244,7 @@ def write_mlx(folder, config, bits, rings):
 
 U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
 LETTERS = {U32: "I", I32: "i", F32: "f", BOOL: "?"}
-TYPE_NUMBERS = {"F32": 0, "Q4_0": 2, "Q8_0": 8}
+TYPE_NUMBERS = {"F32": 0, "Q4_0": 2, "Q4_1": 3, "Q8_0": 8}
 FILE_TYPES = {4: 2, 8: 7}  # by bits: mostly Q4_0, mostly Q8_0
 ALIGNMENT = 32
 
@@ -302,9 +302,8 @@ def gguf_entries(text, bits, rings):
                         partial(rings.blocks, scale_for(t.value, bits), 4 * bits), t.gguf)
 
 
-def write_gguf(path, config, bits, rings):
-    text = config["text_config"]
-    pairs, entries = gguf_pairs(text, bits), list(gguf_entries(text, bits, rings))
+def write_gguf_file(path, pairs, entries):
+    """Entries are as Entry: they know their bytes and write themselves."""
     head = b"GGUF" + struct.pack("<IQQ", 3, len(entries), len(pairs)) + b"".join(gguf_pair(*pair) for pair in pairs)
     offset = 0
     for entry in entries:
@@ -317,6 +316,11 @@ def write_gguf(path, config, bits, rings):
             entry.write(file)
             file.write(bytes(-entry.bytes % ALIGNMENT))
         os.fsync(file.fileno())
+
+
+def write_gguf(path, config, bits, rings):
+    text = config["text_config"]
+    write_gguf_file(path, gguf_pairs(text, bits), list(gguf_entries(text, bits, rings)))
 
 
 FORMATS = {"mlx4": (write_mlx, 4), "mlx8": (write_mlx, 8), "gguf-q4_0": (write_gguf, 4), "gguf-q8_0": (write_gguf, 8)}
