@@ -89,7 +89,7 @@ class Attention {
       for (int i = 0; i < kTile; i += 4) most = vmaxq_f32(most, vld1q_f32(s + i));
       const float max = vmaxvq_f32(most);
       keep_[head] = exp(max_[head] - max);
-#pragma clang loop vectorize(enable) interleave_count(4)
+      LAPIDARY_SIDE_BY_SIDE
       for (int i = 0; i < kTile; ++i) s[i] = exp(s[i] - max);
       float32x4_t sum = vdupq_n_f32(0.0f);
       for (int i = 0; i < kTile; i += 4) {

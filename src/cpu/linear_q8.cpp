@@ -70,15 +70,15 @@ std::array<float*, kTileRows> products_of(const Q8Room& room) {
   return rows;
 }
 
-// y = gelu(gate) * factor. A vector alone would wait for itself at every operation: several are computed side by side.
+// y = gelu(gate) * factor
 void gelu_times(const float* gate, const float* factor, int count, float* y) {
-#pragma clang loop vectorize(enable) interleave_count(4)
+  LAPIDARY_SIDE_BY_SIDE
   for (int i = 0; i < count; ++i) y[i] = gelu(gate[i]) * factor[i];
 }
 
-// y = cap * tanh(y / cap), likewise.
+// y = cap * tanh(y / cap)
 void soft_cap(float cap, int count, float* y) {
-#pragma clang loop vectorize(enable) interleave_count(4)
+  LAPIDARY_SIDE_BY_SIDE
   for (int i = 0; i < count; ++i) y[i] = cap * tanh(y[i] / cap);
 }
 
