@@ -1,0 +1,40 @@
+// What all kernels share. The library is this text after layout.h, then the families: one source for the driver's compiler, so no
+// file includes another.
+//
+// A kernel gets its operands at fixed places, and binds only what it uses:
+//    0 constant Step&        1 device const Run&      2 device const Row*  (the row table, or the one row of a draft step)
+//    3 device RoundState*    (by session slot)
+//    4 to 7 in[0..3]         8 to 11 out[0..3]
+//    12 + 3i, 13 + 3i, 14 + 3i: values, scales, biases of matrix i; a vector or a list of ids is values
+//        (i counts all weights of the step, vectors too)
+//    27 constants of the step (float)    28, 29 K and V of the layer, at session slot 0
+//    30 Request memory: see sample.metal
+// Grid: x counts the work inside a row, y rows (or blocks of rows), z what else there is. The grid may have more rows than there are.
+//
+// Every value of a row is computed in an order of operations that depends on the widths alone, never on the other rows of the call.
+
+// Function constants are int. 0 to 15 are common, 16 to 39 of products, 40 to 59 of norms and attention, 60 to 79 of sampling.
+constant int kRows [[function_constant(0)]];      // rows of a round, 1 to 8
+constant int kInputs [[function_constant(1)]];
+constant int kOutputs [[function_constant(2)]];
+
+inline int rows_of(constant Step& step, device const Run& run) {
+  return step.rows == kOneRow ? 1 : step.rows == kOutputRows ? run.output_count : run.row_count;
+}
+
+// Elements from the base of an operand to its row r; `bytes` of an element.
+inline ulong row_offset(constant Operand& operand, device const Run& run, int row, uint bytes) {
+  const int first = operand.windowed ? run.first_output : 0;
+  return (operand.slot_bytes * ulong(run.slot) + ulong(row + first) * operand.row_bytes) / bytes;
+}
+
+inline device const float* in_row(device const float* base, constant Operand& operand, device const Run& run, int row) {
+  return base + row_offset(operand, run, row, 4);
+}
+inline device float* out_row(device float* base, constant Operand& operand, device const Run& run, int row) {
+  return base + row_offset(operand, run, row, 4);
+}
+
+inline float gelu(float x) {
+  return 0.5f * x * (1.0f + precise::tanh(0.7978845608028654f * fma(0.044715f * x * x, x, x)));
+}

@@ -1,0 +1,99 @@
+// What the host and the shaders tell each other, the same bytes on both sides. This text begins the shader library, and
+// src/metal/layout.hpp includes it on the host.
+
+// As graph::Row.
+struct Row {
+  int slot;
+  int position;
+  int token;
+  int block_end;
+};
+
+enum Limits { kMaxDrafts = 7 };
+
+// As graph::RoundState.
+struct RoundState {
+  int length;
+  int bonus;
+  long emitted;
+  int drafted;
+  int drafts[kMaxDrafts];
+  int accepted;
+};
+
+// Row r of an operand begins at base + slot * slot_bytes + (r + first) * row_bytes, where `first` is the run's first_output for
+// operands that lie in the row table (windowed) and 0 for others.
+struct Operand {
+  ulong slot_bytes;
+  uint row_bytes;
+  int windowed;
+};
+
+// A matrix: row r of expert e begins at values + e * expert_bytes + r * row_bytes, its scales and biases alike.
+struct MatrixLayout {
+  ulong expert_bytes;
+  ulong scale_expert_bytes;
+  uint row_bytes;
+  uint scale_row_bytes;
+};
+
+// How the values of a matrix are stored; the first three also what its scales and biases are.
+enum Coding {
+  kPlainF32 = 0, kPlainF16 = 1, kPlainBf16 = 2,
+  kAffine2 = 3, kAffine3 = 4, kAffine4 = 5, kAffine5 = 6, kAffine6 = 7, kAffine8 = 8,
+  kMxfp4 = 9, kNvfp4 = 10, kMxfp8 = 11
+};
+
+enum RowsOfStep { kAllRows = 0, kOutputRows = 1, kOneRow = 2 };
+
+// One step as recorded: never changes.
+struct Step {
+  Operand in[4];
+  Operand out[4];
+  MatrixLayout matrix[3];
+  ulong kv_slot_elements;   // from one session slot to the next
+  int rows;                 // RowsOfStep
+  int k;                    // graph::Dims from here on
+  int n[3];
+  int heads, kv_heads, head_dim;
+  int window;
+  int kv_capacity;
+  int experts, experts_used;
+  int offset;
+  int scaled_output;
+  float scale, scale2;
+  float epsilon;
+  int owns_kv, values_are_keys;
+  int has_scalar;           // residual_norm: the factor w1 is there
+  int vocab;                // sample, accept: tokens that a session's counts are of
+};
+
+// How tokens are chosen, as graph::Sampling; what is suppressed is in the masks.
+struct Choice {
+  float repetition, presence, frequency;
+  float temperature;
+  int top_k;
+  float top_p, min_p;
+  uint seed_low, seed_high;
+  uint stream;
+  int bias_count;           // of LogitBias
+  int has_counts;
+  int mask_words;           // of a row's mask; 0 = all tokens allowed
+  int mask_stride_words;    // from one row's mask to the next; 0 = one for all rows
+};
+
+struct LogitBias {
+  int token;
+  float bias;
+};
+
+// One run: written by the host before it is submitted, copied to its fixed place by the first dispatch.
+struct Run {
+  int slot;
+  int row_count;            // of the row table
+  int first_output;         // the output window in it; in a round all rows
+  int output_count;
+  int host_rows;            // rows of the table that come from the host: those of a prompt, none in a round
+  int has_choice;           // 0 = the largest logit
+  Choice choice;
+};

@@ -1,0 +1,112 @@
+// Norms of rows, a threadgroup for each. A thread holds its share of a row in registers, elements index,
+// index + kNormThreads, ...: a row is read once, and all of it at once.
+
+constant int kNormWidth [[function_constant(40)]];    // elements of a row
+constant int kNormThreads [[function_constant(41)]];  // of a threadgroup
+
+constexpr constant int kMostHeld = 24;   // elements of a thread
+constexpr constant int kMostSimds = 32;  // simdgroups of a threadgroup
+
+// Loops over a share run to kMostHeld so that they unroll; the constants then leave only the elements that a row has.
+inline bool has_element(int j) { return j * kNormThreads < kNormWidth; }
+
+// x = the thread's share of a row, 0 behind its end
+inline void hold(thread float* x, device const float* row, int index) {
+#pragma unroll
+  for (int j = 0; j < kMostHeld; ++j) {
+    const int i = j * kNormThreads + index;
+    if (has_element(j)) x[j] = i < kNormWidth ? row[i] : 0.0f;
+  }
+}
+
+inline void store_held(device float* row, thread const float* x, int index) {
+#pragma unroll
+  for (int j = 0; j < kMostHeld; ++j) {
+    const int i = j * kNormThreads + index;
+    if (has_element(j) && i < kNormWidth) row[i] = x[j];
+  }
+}
+
+inline float squares(thread const float* x) {
+  float sum = 0.0f;
+#pragma unroll
+  for (int j = 0; j < kMostHeld; ++j)
+    if (has_element(j)) sum = fma(x[j], x[j], sum);
+  return sum;
+}
+
+// row = x * factor * weight * scale
+inline void store_normed(device float* row, thread const float* x, float factor, device const float* weight, float scale,
+                         int index) {
+#pragma unroll
+  for (int j = 0; j < kMostHeld; ++j) {
+    const int i = j * kNormThreads + index;
+    if (has_element(j) && i < kNormWidth) row[i] = x[j] * factor * weight[i] * scale;
+  }
+}
+
+// The sum over the threadgroup: over the lanes of a simdgroup, then over the simdgroups in their order. sums: [kMostSimds],
+// not used for anything else.
+inline float sum_of_group(float x, threadgroup float* sums, uint lane, uint simd, uint simds) {
+  const float part = simd_sum(x);
+  if (lane == 0) sums[simd] = part;
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  float sum = 0.0f;
+  for (uint s = 0; s < simds; ++s) sum += sums[s];
+  return sum;
+}
+
+inline float inverse_rms(float sum_of_squares, int n, float epsilon) {
+  return precise::rsqrt(sum_of_squares / float(n) + epsilon);
+}
+
+kernel void rms_norm(constant Step& step [[buffer(0)]], device const Run& run [[buffer(1)]],
+                     device const float* in [[buffer(4)]], device float* out [[buffer(8)]],
+                     device const float* weight [[buffer(12)]],
+                     uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
+                     uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]],
+                     uint simds [[simdgroups_per_threadgroup]]) {
+  threadgroup float sums[kMostSimds];
+  const int row = int(group.y);
+  if (row >= rows_of(step, run)) return;
+  float x[kMostHeld];
+  hold(x, in_row(in, step.in[0], run, row), index);
+  const float factor = inverse_rms(sum_of_group(squares(x), sums, lane, simd, simds), kNormWidth, step.epsilon);
+  store_normed(out_row(out, step.out[0], run, row), x, factor, weight, 1.0f, index);
+}
+
+// kOutputs counts h too.
+kernel void residual_norm(constant Step& step [[buffer(0)]], device const Run& run [[buffer(1)]],
+                          device const float* in1 [[buffer(5)]], device float* out0 [[buffer(8)]],
+                          device float* out1 [[buffer(9)]], device float* out2 [[buffer(10)]],
+                          device float* out3 [[buffer(11)]], device const float* post_norm [[buffer(12)]],
+                          device const float* scalar [[buffer(15)]], device const float* norm1 [[buffer(18)]],
+                          device const float* norm2 [[buffer(21)]], device const float* norm3 [[buffer(24)]],
+                          uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
+                          uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]],
+                          uint simds [[simdgroups_per_threadgroup]]) {
+  threadgroup float sums[2][kMostSimds];
+  const int row = int(group.y);
+  if (row >= rows_of(step, run)) return;
+  device float* stream = out_row(out0, step.out[0], run, row);
+  float update[kMostHeld], weight[kMostHeld], h[kMostHeld];
+  hold(update, in_row(in1, step.in[1], run, row), index);
+  hold(weight, post_norm, index);
+  hold(h, stream, index);
+
+  const float layer_factor = step.has_scalar ? scalar[0] : 1.0f;
+  const float update_factor =
+      inverse_rms(sum_of_group(squares(update), sums[0], lane, simd, simds), kNormWidth, step.epsilon);
+#pragma unroll
+  for (int j = 0; j < kMostHeld; ++j)
+    if (has_element(j)) h[j] = fma(update[j] * update_factor, weight[j], h[j]) * layer_factor;
+  store_held(stream, h, index);
+  if (kOutputs == 1) return;
+
+  const float factor = inverse_rms(sum_of_group(squares(h), sums[1], lane, simd, simds), kNormWidth, step.epsilon);
+  const float scale1 = step.scaled_output == 1 ? step.scale : 1.0f, scale2 = step.scaled_output == 2 ? step.scale : 1.0f,
+              scale3 = step.scaled_output == 3 ? step.scale : 1.0f;
+  store_normed(out_row(out1, step.out[1], run, row), h, factor, norm1, scale1, index);
+  if (kOutputs > 2) store_normed(out_row(out2, step.out[2], run, row), h, factor, norm2, scale2, index);
+  if (kOutputs > 3) store_normed(out_row(out3, step.out[3], run, row), h, factor, norm3, scale3, index);
+}
