@@ -1,0 +1,16 @@
+// What a test can ask the software Metal device besides Metal itself.
+#pragma once
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Messages sent so far: of this selector, or all of them when it is null.
+unsigned long softmetal_message_count(const char* selector);
+
+// Objects of this class that have not been freed.
+long softmetal_live_objects(const char* class_name);
+
+#ifdef __cplusplus
+}
+#endif
