@@ -127,6 +127,12 @@ std::size_t Checkpoint::mapped_bytes() const {
   return bytes;
 }
 
+std::vector<std::span<const std::byte>> Checkpoint::mappings() const {
+  std::vector<std::span<const std::byte>> all;
+  for (const auto& map : files_->maps) all.push_back(bytes_of(map));
+  return all;
+}
+
 std::string read_text_file(const std::string& path, std::size_t limit_bytes) {
   const std::uintmax_t size_bytes = size_of_regular_file(path);
   if (size_bytes > limit_bytes) {

@@ -32,6 +32,7 @@ class Checkpoint {
   const Tensor* find(std::string_view name) const;  // nullptr when absent
   const std::vector<NamedTensor>& tensors() const;  // sorted by name
   std::size_t mapped_bytes() const;                 // of all files
+  std::vector<std::span<const std::byte>> mappings() const;  // of the files; each begins on a page
 
  private:
   struct Files;

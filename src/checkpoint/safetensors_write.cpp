@@ -1,11 +1,8 @@
 #include <cassert>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include "checkpoint/safetensors.hpp"
+#include "checkpoint/whole_file.hpp"
 
 namespace lapidary {
 
@@ -49,47 +46,18 @@ std::string header_of(std::span<const NamedTensor> tensors) {
   return json;
 }
 
-// A file that disappears unless it is kept.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(std::string path) : path_(std::move(path)) {}
-  ~TemporaryFile() {
-    std::error_code ignored;
-    if (!kept_) std::filesystem::remove(path_, ignored);
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  const std::string& path() const { return path_; }
-  void keep_as(const std::string& final_path) {
-    std::error_code error;
-    std::filesystem::rename(path_, final_path, error);
-    if (error) fail(ErrorKind::io, final_path, "cannot be written: " + error.message());
-    kept_ = true;
-  }
-
- private:
-  std::string path_;
-  bool kept_ = false;
-};
-
 }  // namespace
 
 void write_safetensors(const std::string& path, std::span<const NamedTensor> tensors) {
-  TemporaryFile temporary(path + ".partial");
   const std::string header = header_of(tensors);
   char length[8];
   for (int i = 0; i < 8; ++i) length[i] = static_cast<char>(static_cast<std::uint64_t>(header.size()) >> (8 * i));
-
-  std::ofstream file(temporary.path(), std::ios::binary | std::ios::trunc);
-  file.write(length, sizeof length);
-  file.write(header.data(), static_cast<std::streamsize>(header.size()));
-  for (const auto& [name, tensor] : tensors) {
-    file.write(reinterpret_cast<const char*>(tensor.bytes.data()), static_cast<std::streamsize>(tensor.bytes.size()));
-  }
-  file.close();
-  if (!file) fail(ErrorKind::io, path, std::string("cannot be written: ") + std::strerror(errno));
-  temporary.keep_as(path);
+  write_whole_file(path, [&](std::ostream& file) {
+    file.write(length, sizeof length);
+    file.write(header.data(), static_cast<std::streamsize>(header.size()));
+    for (const auto& [name, tensor] : tensors)
+      file.write(reinterpret_cast<const char*>(tensor.bytes.data()), static_cast<std::streamsize>(tensor.bytes.size()));
+  });
 }
 
 }  // namespace lapidary

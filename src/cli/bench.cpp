@@ -6,9 +6,10 @@
 #include <map>
 #include <string>
 
+#include "cli/backend.hpp"
 #include "cli/bench.hpp"
 #include "cli/commands.hpp"
-#include "cpu/executor.hpp"
+#include "cli/timeline.hpp"
 #include "cpu/read_limit.hpp"
 #include "decode/session.hpp"
 #include "text/value.hpp"
@@ -24,6 +25,7 @@ struct BenchFlags {
   std::vector<int> widths;
   int depth = 0;
   bool ops = false, json = false, peer_lines = false;
+  std::string timeline;
 };
 
 using text::Value;
@@ -46,7 +48,7 @@ class Bench {
  public:
   explicit Bench(BenchFlags flags)
       : flags_(with_context(std::move(flags))), start_(Clock::now()), program_(flags_.model.load()),
-        executor_(cpu::make_executor(program_)), load_s_(seconds_since(start_)),
+        executor_(make_executor(program_, flags_.model.backend_flags)), load_s_(seconds_since(start_)),
         session_(program_, *executor_) {}
 
   void run() {
@@ -62,7 +64,9 @@ class Bench {
       if (n) decode(n);
     for (const int width : flags_.widths) round(width);
     if (flags_.ops) breakdown();
+    if (!flags_.timeline.empty()) timeline();
     if (!flags_.peer_lines) memory();
+    flags_.model.backend_flags.check_captured();
   }
 
  private:
@@ -89,6 +93,7 @@ class Bench {
     const auto tokens = some_tokens(n, session_.vocab());
     const Clock::time_point begin = Clock::now();
     session_.prefill(tokens);
+    session_.next();  // a backend may return before it is done
     const double s = seconds_since(begin);
     if (is_for_people()) std::printf("prompt %5d at %5d  %9.1f tok/s  %8.1f ms\n", n, flags_.depth, n / s, s * 1e3);
     else print(Value::Object{{"test", "pp"}, {"n", n}, {"depth", flags_.depth}, {"tok_s", n / s}});
@@ -100,6 +105,7 @@ class Bench {
     for (const std::int32_t token : some_tokens(n, session_.vocab())) {
       const Clock::time_point begin = Clock::now();
       session_.forward({&token, 1});
+      session_.next();
       times_s.push_back(seconds_since(begin));
     }
     double s = 0;
@@ -134,6 +140,7 @@ class Bench {
       for (const int rows : {1, width}) {
         const Clock::time_point begin = Clock::now();
         session_.forward(std::span(tokens).first(static_cast<std::size_t>(rows)));
+        session_.next();
         (rows == width ? together_s : alone_s).push_back(seconds_since(begin));
         session_.rollback(length);
       }
@@ -142,36 +149,20 @@ class Bench {
     else print(Value::Object{{"test", "round"}, {"rows", width}, {"depth", flags_.depth}, {"ms", s * 1e3}, {"of_one_row", s / one_s}});
   }
 
-  // " inputs x outputs" of a product.
-  static std::string shape_of(const graph::Step& step) {
-    if (!link::multiplies(step.op)) return "";
-    int outputs = 0;
-    for (const std::int32_t n : step.dims.n) outputs += n;
-    return " " + std::to_string(step.dims.k) + " x " + std::to_string(outputs);
-  }
-
   // Where the time of a decoded token goes, by kernel and shape.
   void breakdown() {
     constexpr int kTokens = 16;
     fill(std::max(1, flags_.depth));
     std::map<std::string, std::pair<double, std::int64_t>> kernels;  // seconds, weight bytes
     double all_s = 0;
-    Clock::time_point begin;
-    const link::Tap tap = [&](const link::StepResult& result) {
-      const double s = seconds_since(begin);
-      auto& [seconds, bytes] = kernels[link::variant_of(program_, result.step) + shape_of(result.step)];
-      seconds += s;
-      all_s += s;
-      for (const graph::WeightId id : result.step.weights)
-        if (id != graph::kNone) bytes += link::bytes_per_row(program_, result.step, id);
-      begin = Clock::now();
-    };
-    const std::int32_t length = session_.length();
-    for (const std::int32_t token : some_tokens(kTokens, session_.vocab())) {
-      begin = Clock::now();
-      session_.forward({&token, 1}, &tap);
-      session_.rollback(length);
-    }
+    for (const std::int32_t token : some_tokens(kTokens, session_.vocab()))
+      for (const link::StepTime& time : times_of_round({&token, 1})) {
+        const double s = time.end_s - time.begin_s;
+        auto& [seconds, bytes] = kernels[kernel_of(program_, *time.step)];
+        seconds += s;
+        all_s += s;
+        bytes += link::weight_bytes(program_, *time.step);
+      }
     std::vector<std::pair<double, std::string>> order;
     for (const auto& [name, cost] : kernels) order.emplace_back(-cost.first, name);
     std::sort(order.begin(), order.end());
@@ -181,6 +172,40 @@ class Bench {
       if (is_for_people()) std::printf("  %-48s %8.3f ms  %5.1f %%  %6.1f GB/s\n", name.c_str(), s / kTokens * 1e3, 100 * s / all_s, gb_s);
       else print(Value::Object{{"kernel", name}, {"ms", s / kTokens * 1e3}, {"share", s / all_s}, {"gb_s", gb_s}});
     }
+  }
+
+  // Each of the prompts, some decoded tokens, a round of each width.
+  void timeline() {
+    constexpr int kTokens = 4;
+    Timeline timeline(program_);
+    for (const int n : flags_.prompts) {
+      if (!n) continue;
+      fill(flags_.depth);
+      const auto tokens = some_tokens(n, session_.vocab());
+      timeline.add("prompt of " + std::to_string(n), times_of([&] { session_.prefill(tokens); }));
+    }
+    fill(std::max(1, flags_.depth));
+    for (const std::int32_t token : some_tokens(kTokens, session_.vocab())) timeline.add("token", times_of_round({&token, 1}));
+    for (const int width : flags_.widths)
+      timeline.add("round of " + std::to_string(width), times_of_round(some_tokens(width, session_.vocab())));
+    timeline.write(flags_.timeline);
+  }
+
+  // The session is as long afterwards as it was.
+  std::vector<link::StepTime> times_of_round(std::span<const std::int32_t> tokens) {
+    const std::int32_t length = session_.length();
+    const auto times = times_of([&] { session_.forward(tokens); });
+    session_.rollback(length);
+    return times;
+  }
+
+  template <class Call>
+  std::vector<link::StepTime> times_of(Call&& call) {
+    std::vector<link::StepTime> times;
+    session_.watch(&times);
+    call();
+    session_.watch(nullptr);
+    return times;
   }
 
   void memory() {
@@ -228,15 +253,17 @@ void add_bench(CLI::App& app) {
   CLI::App* command = app.add_subcommand("bench", "Measure tokens per second, memory and load time");
   const auto flags = std::make_shared<BenchFlags>();
   flags->model.add_to(*command);
+  flags->model.backend_flags.add_to(*command);
   command->add_option("-p,--prompt", flags->prompts, "prompt lengths to measure, 0 for none")->delimiter(',');
   command->add_option("-n,--generate", flags->generations, "numbers of decoded tokens to measure, 0 for none")->delimiter(',');
   command->add_option("-d,--depth", flags->depth, "tokens in the cache before the measured ones")->check(CLI::NonNegativeNumber);
   command->add_option("--widths", flags->widths, "rows of rounds to compare with one row")->delimiter(',')->check(CLI::Range(1, 8));
   command->add_flag("--ops", flags->ops, "where the time of a decoded token goes, by kernel and shape");
+  command->add_option("--timeline", flags->timeline, "when each step of the prompts, of 4 tokens and of --widths ran: a file for Perfetto");
   auto* json = command->add_flag("--json", flags->json, "one JSON object per line");
   command->add_flag("--peer-lines", flags->peer_lines, "only the lines that other engines print too")->excludes(json);
   CLI::Option* drafts = flags->drafts.add_to(*command);
-  for (const char* other : {"--prompt", "--generate", "--widths", "--ops", "--peer-lines"})
+  for (const char* other : {"--prompt", "--generate", "--widths", "--ops", "--timeline", "--peer-lines"})
     drafts->excludes(command->get_option(other));
   command->callback([flags] {
     if (flags->drafts.acceptances.empty()) Bench(*flags).run();

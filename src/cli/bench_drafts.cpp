@@ -7,8 +7,8 @@
 #include <memory>
 #include <random>
 
+#include "cli/backend.hpp"
 #include "cli/bench.hpp"
-#include "cpu/executor.hpp"
 #include "decode/generate.hpp"
 #include "decode/scripted_drafts.hpp"
 
@@ -56,7 +56,7 @@ class Way {
 class DraftBench {
  public:
   DraftBench(const ModelFlags& model, std::size_t text_tokens, int depth, bool json)
-      : program_(model.load()), executor_(cpu::make_executor(program_)), json_(json),
+      : program_(model.load()), executor_(make_executor(program_)), json_(json),
         prompt_(some_tokens(depth, program_.graph->shape.vocab)) {
     Way plain(program_, *executor_, 0, prompt_, text_tokens, decode::Speculation());
     plain.advance(text_tokens);

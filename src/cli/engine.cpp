@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "cpu/executor.hpp"
+#include "cli/backend.hpp"
 
 namespace lapidary::cli {
 namespace {
@@ -29,7 +29,7 @@ Engine::Engine(const EngineFlags& flags)
     : start(Clock::now()), program(flags.model.load(flags.draft)), tokenizer(open_tokenizer(program)),
       chat_template(text::choose_template(program.checkpoint.folder(), program.graph->shape.ple_width > 0)),
       defaults(decode::read_generation_defaults(program.checkpoint.folder())),
-      executor(cpu::make_executor(program)),
+      executor(make_executor(program, flags.model.backend_flags)),
       session(program, *executor), speculation(make_speculation(flags.draft, program)),
       load_seconds(std::chrono::duration<double>(Clock::now() - start).count()) {}
 

@@ -137,6 +137,7 @@ int run(const GenerateFlags& flags) {
   if (flags.json || flags.json_lines) print_line(result_of(engine, result));
   else printer.finish();
   if (flags.stats) print_stats(engine, result);
+  flags.engine.model.backend_flags.check_captured();
   return result.stop_reason == "cancelled" ? kCancelled : 0;
 }
 
@@ -148,6 +149,7 @@ void add_generate(CLI::App& app, int& status) {
   command->add_option("PROMPT", flags->prompt, "what to answer; '-' or nothing: standard input");
   command->add_option("--file", flags->file, "read the prompt from a file");
   flags->engine.add_to(*command);
+  flags->engine.model.backend_flags.add_to(*command);
   flags->answer.add_to(*command);
   command->add_option("--logprobs", flags->answer.logprobs, "with --json: the log probabilities of so many tokens at each step")
       ->check(CLI::Range(0, 1000));

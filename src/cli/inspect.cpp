@@ -150,15 +150,11 @@ Value json_of(const link::Program& program, bool with_graph) {
   if (!with_graph) return object;
   Value::Array steps;
   for (int id = 0; id < graph::kSegmentCount; ++id)
-    for (const graph::Step& step : program.graph->segments[id].steps) {
-      std::int64_t weight_bytes = 0;
-      for (const graph::WeightId weight : step.weights)
-        if (weight != graph::kNone) weight_bytes += link::bytes_per_row(program, step, weight);
+    for (const graph::Step& step : program.graph->segments[id].steps)
       steps.push_back(Value::Object{{"segment", name_of(static_cast<graph::SegmentId>(id))},
                                     {"layer", step.layer},
                                     {"kernel", link::variant_of(program, step)},
-                                    {"weight_bytes", weight_bytes}});
-    }
+                                    {"weight_bytes", link::weight_bytes(program, step)}});
   object.emplace_back("steps", std::move(steps));
   return object;
 }

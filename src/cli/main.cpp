@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "checkpoint/error.hpp"
+#include "cli/backend.hpp"
 #include "cli/commands.hpp"
 
 int main(int argc, char** argv) {
@@ -17,6 +18,7 @@ int main(int argc, char** argv) {
   lapidary::cli::add_logits(app);
   lapidary::cli::add_bench(app);
   lapidary::cli::add_check_exact(app);
+  lapidary::cli::add_backend_commands(app);
   lapidary::cli::add_describe(app);
   lapidary::cli::add_tokenize(app);
   try {

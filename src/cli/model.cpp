@@ -9,6 +9,7 @@
 #include <mach-o/dyld.h>
 #endif
 
+#include "cli/backend.hpp"
 #include "cpu/executor.hpp"
 
 namespace lapidary::cli {
@@ -44,12 +45,18 @@ std::size_t parse_bytes(const std::string& text) {
 
 }  // namespace
 
-std::string default_model() {
-  const fs::path program = own_path();
-  for (fs::path folder = program.parent_path(); folder != folder.root_path(); folder = folder.parent_path())
+std::optional<std::string> find_pebble() {
+  for (fs::path folder = own_path().parent_path(); folder != folder.root_path(); folder = folder.parent_path())
     for (const char* place : {"share/lapidary/models/pebble", "models/pebble"})
       if (fs::exists(folder / place / "config.json")) return folder / place;
-  fail(ErrorKind::io, "--model", "expected a checkpoint folder, got none and pebble is not installed beside " + program.string());
+  return std::nullopt;
+}
+
+std::string default_model() {
+  const auto pebble = find_pebble();
+  if (!pebble)
+    fail(ErrorKind::io, "--model", "expected a checkpoint folder, got none and pebble is not installed beside " + own_path().string());
+  return *pebble;
 }
 
 void ModelFlags::add_to(CLI::App& command) {
@@ -67,6 +74,13 @@ void ModelFlags::add_limits_to(CLI::App& command) {
       ->check(CLI::PositiveNumber);
   command.add_option("--chunk", options.chunk_rows, "prompt tokens per pass (default and limit: the graph's)")
       ->check(CLI::PositiveNumber);
+  options.backend = backends().front();
+  std::set<std::string> names;
+  for (const link::Backend backend : backends()) names.emplace(name_of(backend));
+  command.add_option_function<std::string>(
+             "--backend", [this](const std::string& name) { options.backend = name == "cpu" ? link::Backend::cpu : link::Backend::metal; },
+             "what runs the model (default: " + std::string(name_of(options.backend)) + ")")
+      ->check(CLI::IsMember(names));
   options.threads = cpu::default_threads();
   command.add_option("--threads", options.threads, "default: one per core")->check(CLI::Range(1, 256));
   command.add_option_function<std::string>(
@@ -83,6 +97,7 @@ link::Program ModelFlags::load() const { return load({.model = {}, .kind = Draft
 link::Program ModelFlags::load(const DraftFlags& draft) const {
   const std::string folder = checkpoint.empty() ? default_model() : checkpoint;
   link::Options resolved = options;
+  resolved.room_bytes = &room_bytes;
   if (!memory.empty()) resolved.memory_limit_bytes = parse_bytes(memory);
   const Pairing pairing = pair(draft, folder);
   resolved.numeric = numeric.value_or(link::usual_numeric(*pairing.graph));

@@ -6,6 +6,7 @@
 
 #include <CLI/App.hpp>
 
+#include "cli/backend.hpp"
 #include "cli/drafting.hpp"
 #include "link/link.hpp"
 
@@ -16,6 +17,7 @@ struct ModelFlags {
   link::Options options;
   std::optional<link::Numeric> numeric;  // the model's usual one when not given
   std::string memory;                    // "512M", "8G"
+  BackendFlags backend_flags;            // for commands that add them
 
   void add_to(CLI::App& command);         // the checkpoint as an argument
   void add_option_to(CLI::App& command);  // the checkpoint as --model, pebble when not given
@@ -27,6 +29,7 @@ struct ModelFlags {
 };
 
 // pebble, the model that comes with lapidary: installed beside it or in its source tree.
-std::string default_model();
+std::optional<std::string> find_pebble();
+std::string default_model();  // the same; fails where it is not there
 
 }  // namespace lapidary::cli

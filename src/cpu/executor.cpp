@@ -4,6 +4,7 @@
 #include <cassert>
 #include <chrono>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cpu/attention_bf16.hpp"
@@ -83,7 +84,14 @@ class CpuExecutor final : public link::Executor {
           if (cancelled) return;
         }
         const double begin = part.index == 0 ? now_s() : 0.0;
-        for (const BoundStep& bound : segments_[static_cast<std::size_t>(id)]) play(bound, run, state, part);
+        double step_begin = begin;
+        for (const BoundStep& bound : segments_[static_cast<std::size_t>(id)]) {
+          const std::size_t rows = play(bound, run, state, part);
+          if (run.times && part.index == 0 && rows) {
+            const double end = now_s();
+            run.times->push_back({id, bound.step, rows, std::exchange(step_begin, end), end});
+          }
+        }
         if (part.index == 0) seconds_[static_cast<std::size_t>(id)] += now_s() - begin;
       }
     });
@@ -115,18 +123,19 @@ class CpuExecutor final : public link::Executor {
   }
 
  private:
-  void play(const BoundStep& bound, const link::Run& run, RoundState& state, Part part) {
+  // Returns the number of rows; all threads are done with them.
+  std::size_t play(const BoundStep& bound, const link::Run& run, RoundState& state, Part part) {
     const Step& step = *bound.step;
     if (step.op == Op::round_rows) {
       if (step.rows == RowSet::draft) draft_row(state, run.slot, draft_row_, part);
       else verify_rows(state, run.slot, round_rows_, part);
       if (part.index == 0 && step.rows == RowSet::verify) round_count_ = state.drafted + 1;
       team_.sync();
-      return;
+      return step.rows == RowSet::draft ? 1 : round_count_;
     }
     Now now{.slot = run.slot, .state = state, .request = run.request};
     now.rows = rows_of(step, run, now.first);
-    if (now.rows.empty()) return;
+    if (now.rows.empty()) return 0;
     // Every thread has its own: small, and cheaper than a barrier.
     std::array<graph::SelectRow, graph::kMaxVerifyRows> select_rows;
     graph::Selection selection;
@@ -140,6 +149,7 @@ class CpuExecutor final : public link::Executor {
       if (part.index == 0) (*run.tap)(result_of(bound, now));
       team_.sync();
     }
+    return now.rows.size();
   }
 
   // `first`: the number of the first of them in the row table

@@ -60,9 +60,16 @@ graph::Chunk Session::append(std::span<const std::int32_t> tokens) {
   return {std::span(rows_).first(tokens.size())};
 }
 
+graph::Chunk Session::append_prompt(std::span<const std::int32_t> tokens) {
+  const bool after_prompt = prompt_length_ == length();
+  const graph::Chunk chunk = append(tokens);
+  if (after_prompt) prompt_length_ = length();
+  return chunk;
+}
+
 void Session::run(std::span<const SegmentId> segments, const graph::Chunk& chunk, const graph::Request* request,
                   const link::Tap* tap) {
-  executor_.run(segments, {.slot = slot_, .chunk = chunk, .request = request, .tap = tap});
+  executor_.run(segments, {.slot = slot_, .chunk = chunk, .request = request, .tap = tap, .times = times_});
 }
 
 void Session::prefill(std::span<const std::int32_t> tokens, const graph::Request* request) {
@@ -71,7 +78,7 @@ void Session::prefill(std::span<const std::int32_t> tokens, const graph::Request
   const std::size_t rows = program_.plan.chunk_rows;
   while (!tokens.empty()) {
     const std::size_t count = std::min(rows, tokens.size());
-    graph::Chunk chunk = append(tokens.first(count));
+    graph::Chunk chunk = append_prompt(tokens.first(count));
     tokens = tokens.subspan(count);
     if (tokens.empty()) {
       chunk.output_begin = static_cast<std::int32_t>(count) - 1;
@@ -91,7 +98,7 @@ void Session::prefill_all(std::span<const std::int32_t> tokens, const Observer& 
   std::int32_t first = 0;
   while (!tokens.empty()) {
     const auto count = static_cast<std::int32_t>(std::min(rows, tokens.size()));
-    chunk = append(tokens.first(count));
+    chunk = append_prompt(tokens.first(count));
     tokens = tokens.subspan(count);
     if (observer.chunk) observer.chunk(first);
     run(kPromptAll, chunk, nullptr, observer.tap ? &observer.tap : nullptr);
@@ -114,7 +121,7 @@ bool Session::round(const Drafts& drafts, const graph::Request* request, const R
   assert(drafts.tokens || drafts.count == 0 || has_assistant());
   RoundState& state = executor_.state(slot_);
   assert(state.length == length() && state.drafted == 0);
-  const link::Run run{.slot = slot_, .chunk = {}, .request = request, .tap = hooks.tap, .cancel = hooks.cancel};
+  const link::Run run{.slot = slot_, .chunk = {}, .request = request, .tap = hooks.tap, .times = times_, .cancel = hooks.cancel};
   const auto cancelled = [&] { return hooks.cancel && hooks.cancel->load(std::memory_order_relaxed); };
   const std::int32_t begin = state.length, bonus = state.bonus;
 
@@ -160,6 +167,7 @@ void Session::forward(std::span<const std::int32_t> tokens, const link::Tap* tap
 void Session::rollback(std::int32_t length) {
   assert(length >= 0 && length <= this->length() && can_rollback(length));
   tokens_.resize(length);
+  prompt_length_ = std::min(prompt_length_, length);
   if (length == 0) written_ = 0;
   drafted_ = 0;
 }
@@ -176,7 +184,8 @@ bool Session::can_rollback(std::int32_t length) const {
 std::int32_t Session::keep_common_prefix(std::span<const std::int32_t> tokens) {
   const std::size_t most = std::min(tokens_.size(), tokens.empty() ? 0 : tokens.size() - 1);
   const auto differs = std::mismatch(tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(most), tokens.begin());
-  const auto common = static_cast<std::int32_t>(differs.first - tokens_.begin());
+  auto common = static_cast<std::int32_t>(differs.first - tokens_.begin());
+  if (executor_.prompts_stand_apart()) common = std::min(common, prompt_length_);
   rollback(can_rollback(common) ? common : 0);
   return length();
 }

@@ -67,7 +67,8 @@ class Session {
   bool can_rollback(std::int32_t length) const;
 
   // Rolls back to the longest beginning of `tokens` that need not be computed again; leaves out the last token, whose logits
-  // are wanted. Returns its length.
+  // are wanted. Where prompts have kernels of their own, what was generated is computed again, so that the answer does not depend
+  // on what was kept. Returns its length.
   std::int32_t keep_common_prefix(std::span<const std::int32_t> tokens);
 
   std::int32_t next(int output = 0) const { return executor_.next(output); }
@@ -75,9 +76,13 @@ class Session {
   std::span<const float> hidden(int output = 0) const { return executor_.hidden(output); }
   link::SegmentSeconds seconds() const { return executor_.seconds(); }
 
+  // From now on the time of every step is added to `times`; null ends it.
+  void watch(std::vector<link::StepTime>* times) { times_ = times; }
+
  private:
   // Fills the row table with tokens at the positions that follow; the output window is empty.
   graph::Chunk append(std::span<const std::int32_t> tokens);
+  graph::Chunk append_prompt(std::span<const std::int32_t> tokens);
   void run(std::span<const graph::SegmentId> segments, const graph::Chunk& chunk, const graph::Request* request,
            const link::Tap* tap = nullptr);
   void check(std::span<const std::int32_t> tokens) const;
@@ -87,7 +92,9 @@ class Session {
   link::Executor& executor_;
   const std::int32_t slot_;
   std::int32_t written_ = 0;           // the furthest position ever written is before this
+  std::int32_t prompt_length_ = 0;     // positions before this were all computed as rows of a prompt
   int drafted_ = 0;
+  std::vector<link::StepTime>* times_ = nullptr;
   std::vector<std::int32_t> tokens_;   // [length], as many reserved as the context holds
   std::vector<graph::Row> rows_;       // as many as the largest chunk
 };

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "graph/graph.hpp"
 #include "graph/row.hpp"
@@ -30,11 +31,20 @@ struct StepResult {
 // Sees every step of a run, after it.
 using Tap = std::function<void(const StepResult&)>;
 
+// When a step was at work, by a clock that all runs of a backend share. Its device's clock, where that has one.
+struct StepTime {
+  graph::SegmentId segment{};
+  const graph::Step* step = nullptr;
+  std::size_t rows = 0;
+  double begin_s = 0, end_s = 0;
+};
+
 struct Run {
   std::int32_t slot = 0;                      // session
   graph::Chunk chunk{};                       // rows of a prompt; none in a round, whose rows follow from its state
   const graph::Request* request = nullptr;    // null = the largest logit
   const Tap* tap = nullptr;
+  std::vector<StepTime>* times = nullptr;     // one is added for each step; the run may take longer for it
   const std::atomic<bool>* cancel = nullptr;  // once true, no further segment begins
 };
 
@@ -55,6 +65,9 @@ class Executor {
   virtual std::span<const float> hidden(int output) const = 0;  // [hidden], after the final norm
   virtual std::span<const float> logits(int output) const = 0;  // [vocab]
   virtual std::int32_t next(int output) const = 0;
+
+  // Whether rows of a prompt and rows of a round are computed by different kernels, so that the K/V of a token depend on which it was.
+  virtual bool prompts_stand_apart() const { return false; }
 
   // K and V of one position as stored; k, v: [head_dim]
   virtual void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const = 0;

@@ -30,13 +30,17 @@ TokenCost cost_of(const Program& program, std::initializer_list<graph::SegmentId
   for (const graph::SegmentId id : segments)
     for (const graph::Step& step : program.graph->segment(id).steps) {
       ++cost.steps;
-      for (const graph::WeightId weight : step.weights)
-        if (weight != graph::kNone) cost.weight_bytes += bytes_per_row(program, step, weight);
+      cost.weight_bytes += weight_bytes(program, step);
     }
   return cost;
 }
 
 void plan_repacking(Program& program) {
+  if (program.backend == Backend::metal) {
+    for (const Matrix& matrix : program.matrices)
+      if (matrix.values && !is_aligned(matrix)) program.plan.repacked_bytes += matrix.total_bytes();
+    return;
+  }
   std::vector<bool> seen(program.matrices.size());
   for (const graph::Segment& segment : program.graph->segments)
     for (const graph::Step& step : segment.steps) {
@@ -72,7 +76,8 @@ const graph::Graph& find_graph(const graph::Shape& shape, const std::string& whe
 Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const graph::Graph& graph, const Options& options) {
   const std::int32_t max_positions = checkpoint.config().shape.max_positions;
   const bool drafting = assistant.has_value();
-  Program program{.checkpoint = std::move(checkpoint), .assistant = std::move(assistant), .graph = &graph, .numeric = options.numeric,
+  Program program{.checkpoint = std::move(checkpoint), .assistant = std::move(assistant), .graph = &graph,
+                  .backend = options.backend, .numeric = options.numeric,
                   .plan = plan_memory(graph, max_positions, drafting, options),
                   .matrices = {}, .vectors = {}, .ids = {}, .constants = {}, .orders = {}};
   check_limit(program.plan, options);
@@ -114,12 +119,13 @@ Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const g
     }
   }
   plan_repacking(program);
+  if (options.room_bytes) program.plan.room_bytes += options.room_bytes(program);
   check_limit(program.plan, options);
   return program;
 }
 
 bool is_q8(const Program& program, const graph::Step& step) {
-  if (program.numeric != Numeric::fast || !multiplies(step.op)) return false;
+  if (program.backend != Backend::cpu || program.numeric != Numeric::fast || !multiplies(step.op)) return false;
   return std::ranges::all_of(step.weights, [&](graph::WeightId id) {
     return id == graph::kNone || has_q8(program.matrices[id]);
   });
@@ -147,6 +153,18 @@ std::int64_t bytes_per_row(const Program& program, const graph::Step& step, grap
   if (step.op == Op::embed || step.op == Op::embed_pair || step.op == Op::ple_inputs) return total / slot.rows;
   if (slot.kind == WeightClass::experts) return total / slot.experts * step.dims.experts_used;
   return total;
+}
+
+std::int64_t weight_bytes(const Program& program, const graph::Step& step, std::size_t rows) {
+  std::int64_t bytes = 0;
+  for (const graph::WeightId id : step.weights) {
+    if (id == graph::kNone) continue;
+    const Matrix& matrix = program.matrices[id];
+    const std::int64_t all = matrix.values ? static_cast<std::int64_t>(matrix.total_bytes())
+                                           : std::int64_t{program.graph->weights[id].cols} * 4;
+    bytes += std::min(all, static_cast<std::int64_t>(rows) * bytes_per_row(program, step, id));
+  }
+  return bytes;
 }
 
 TokenCost cost_of_token(const Program& program) {

@@ -18,6 +18,7 @@ struct Program {
   Checkpoint checkpoint;                 // keeps the files mapped
   std::optional<Checkpoint> assistant;   // drafts for it
   const graph::Graph* graph = nullptr;
+  Backend backend = Backend::cpu;
   Numeric numeric = Numeric::exact;
   MemoryPlan plan;
   std::vector<Matrix> matrices;          // by WeightId; empty for vectors
@@ -51,6 +52,10 @@ Q8RoomSize q8_room_size(const Program& program);
 
 // Bytes of a weight that one row of `step` reads: one row of a table it looks up, the experts in use.
 std::int64_t bytes_per_row(const Program& program, const graph::Step& step, graph::WeightId id);
+
+// Bytes of all weights that so many rows of `step` read: a matrix once, rows of a table and experts for each row, but never more
+// than there are.
+std::int64_t weight_bytes(const Program& program, const graph::Step& step, std::size_t rows = 1);
 
 // What one decoded token costs.
 struct TokenCost {

@@ -18,6 +18,14 @@ bool has_q8(const Matrix& matrix) {
   return storage.encoding == Encoding::affine && storage.type == DType::bf16 && (storage.bits == 4 || storage.bits == 8);
 }
 
+bool is_aligned(const Matrix& matrix) {
+  const auto at_multiple = [](const std::byte* data, std::size_t bytes) { return reinterpret_cast<std::uintptr_t>(data) % bytes == 0; };
+  const std::size_t type_bytes = bytes_of(matrix.storage.type);
+  if (matrix.storage.encoding == Encoding::plain) return at_multiple(matrix.values, type_bytes);
+  return at_multiple(matrix.values, 4) && at_multiple(matrix.scales, type_bytes) &&
+         (!matrix.biases || at_multiple(matrix.biases, type_bytes));
+}
+
 bool multiplies(graph::Op op) {
   using enum graph::Op;
   return op == linear || op == linear_gelu_mul || op == linear_gelu_gate || op == linear_softcap || op == expert_gelu_mul ||

@@ -18,6 +18,9 @@ Numeric usual_numeric(const graph::Graph& graph);
 // Affine weights of 4 or 8 bits with bfloat16 scales.
 bool has_q8(const Matrix& matrix);
 
+// A GPU reads numbers at multiples of their own size only: packed values as words of 4 bytes, plain ones and scales as their type.
+bool is_aligned(const Matrix& matrix);
+
 // Does the op multiply by matrices whose activations may be quantised?
 bool multiplies(graph::Op op);
 

@@ -20,6 +20,8 @@ void check_range(const char* flag, std::int32_t value, std::int32_t most) {
 
 }  // namespace
 
+std::string_view name_of(Backend backend) { return backend == Backend::cpu ? "cpu" : "metal"; }
+
 MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, bool drafting, const Options& options) {
   const graph::Shape& shape = graph.shape;
   MemoryPlan plan;
@@ -51,7 +53,8 @@ MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, bo
     if (full) plan.kv_bytes_per_token += 2 * position_bytes;
   }
   plan.carry_offset_bytes = plan.session_bytes;
-  plan.session_bytes = round_up(plan.session_bytes + graph.segments[0].bytes(graph::Region::session), kPageBytes);
+  const auto carry_bytes = static_cast<std::size_t>(graph.segments[0].bytes(graph::Region::session));
+  plan.session_bytes = round_up(plan.session_bytes + carry_bytes, kPageBytes);
   plan.kv_bytes = plan.session_bytes * plan.sessions;
 
   const std::size_t row_capacity = std::max(plan.chunk_rows, plan.verify_rows);

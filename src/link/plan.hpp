@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.hpp"
@@ -11,7 +12,15 @@
 
 namespace lapidary::link {
 
+struct Program;
+
+// Who runs the graph. It decides what must be copied beside the mapped weights.
+enum class Backend : std::uint8_t { cpu, metal };
+std::string_view name_of(Backend backend);
+
 struct Options {
+  Backend backend = Backend::cpu;
+  std::size_t (*room_bytes)(const Program&) = nullptr;  // what the backend needs to work in, besides what is planned for all
   std::int32_t context_tokens = 0;               // 0 = kDefaultContext, or less where the model ends earlier
   std::int32_t chunk_rows = 0;                   // 0 = the graph's chunk_max
   std::int32_t sessions = 1;
@@ -45,8 +54,8 @@ struct MemoryPlan {
   std::size_t kv_bytes = 0;              // reserved for the whole context, committed by use
   std::size_t arena_bytes = 0;
   std::size_t constants_bytes = 0;       // norms and scales widened to float32, orders of tokens as int32
-  std::size_t repacked_bytes = 0;        // scales and biases as the fast mode reads them
-  std::size_t room_bytes = 0;            // of all threads, for quantised rows
+  std::size_t repacked_bytes = 0;        // scales and biases as the fast mode of the CPU reads them; for a GPU, tensors at odd addresses
+  std::size_t room_bytes = 0;            // to work in: of all threads for quantised rows, or what a GPU needs beside the arena
   std::size_t kv_bytes_per_token = 0;    // of layers that keep every position
 
   std::size_t anonymous_bytes() const { return kv_bytes + arena_bytes + constants_bytes + repacked_bytes + room_bytes; }

@@ -1,10 +1,10 @@
-// A checkpoint linked and ready to run, for tests.
+// A checkpoint linked and ready to run on the backend that the test program is about.
 #pragma once
 
 #include <memory>
 #include <string>
 
-#include "cpu/executor.hpp"
+#include "cli/backend.hpp"
 #include "decode/session.hpp"
 #include "link/link.hpp"
 
@@ -15,9 +15,11 @@ struct Loaded {
   std::unique_ptr<link::Executor> executor;
 
   explicit Loaded(const std::string& folder, link::Options options = {}, int threads = 1, const std::string& assistant = "")
-      : program(load(folder, with(options, threads), assistant)), executor(cpu::make_executor(program)) {}
+      : program(load(folder, with(options, threads), assistant)), executor(cli::make_executor(program)) {}
 
   static link::Options with(link::Options options, int threads) {
+    options.backend = cli::backends().front();
+    options.room_bytes = &cli::room_bytes;
     options.threads = threads;
     return options;
   }

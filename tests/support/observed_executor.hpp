@@ -23,6 +23,7 @@ class ObservedExecutor final : public link::Executor {
   std::span<const float> hidden(int output) const override { return inner_.hidden(output); }
   std::span<const float> logits(int output) const override { return inner_.logits(output); }
   std::int32_t next(int output) const override { return inner_.next(output); }
+  bool prompts_stand_apart() const override { return inner_.prompts_stand_apart(); }
   void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const override {
     inner_.read_kv(slot, layer, kv_head, position, k, v);
   }

@@ -1,0 +1,10 @@
+// lapidary metal-check, where Metal is built in.
+#pragma once
+
+#include <CLI/App.hpp>
+
+namespace lapidary::cli {
+
+void add_metal_check(CLI::App& app);
+
+}  // namespace lapidary::cli

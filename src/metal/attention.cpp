@@ -1,0 +1,85 @@
+#include <algorithm>
+#include <cassert>
+
+#include "checkpoint/error.hpp"
+#include "link/link.hpp"
+#include "metal/step.hpp"
+
+namespace lapidary::metal {
+namespace {
+
+// As the shaders name them.
+constexpr int kHeadDim = 42, kBf16Kv = 43, kKvRanges = 44;
+constexpr int kThreads = 256;
+constexpr int kScratchAt = kWeightAt;
+
+// A lane holds this many floats of the heads of its threadgroup at most, once as query and once as result.
+constexpr int kMostRegisters = 32;
+// Heads share the reads of K and V as long as that leaves enough threadgroups to keep a GPU busy.
+constexpr int kEnoughGroups = 32;
+
+// A lane takes 4 elements of each 128: 1, 2 or 4 times that.
+int chunks_of(int head_dim) { return head_dim <= 128 ? 1 : head_dim <= 256 ? 2 : 4; }
+
+int heads_together(const graph::Dims& d, int rows, int ranges) {
+  const int sharing = d.heads / d.kv_heads;
+  int heads = 4;
+  while (heads > 1 && (sharing % heads != 0 || heads * chunks_of(d.head_dim) * 4 > kMostRegisters ||
+                       rows * ranges * d.heads / heads < kEnoughGroups))
+    heads /= 2;
+  return heads;
+}
+
+// Steps whose ranges are split.
+bool splits(const BoundStep& bound) {
+  return bound.kv_ranges > 1 && bound.step->dims.window == 0 && bound.numeric == NumericClass::round;
+}
+
+}  // namespace
+
+std::size_t attention_scratch_bytes(const graph::Dims& d, int rows, int kv_ranges) {
+  if (d.window > 0 || kv_ranges == 1) return 0;
+  return static_cast<std::size_t>(rows) * d.heads * kv_ranges * (d.head_dim + 4) * sizeof(float);
+}
+
+std::size_t attention_scratch_bytes(const link::Program& program) {
+  std::size_t bytes = 0;
+  for (const graph::Segment& segment : program.graph->segments)
+    for (const graph::Step& step : segment.steps) {
+      if (step.op != graph::Op::attention) continue;
+      int ranges = 1;
+      while (ranges * kKvRange < program.plan.kv[static_cast<std::size_t>(step.dims.kv_layer)].capacity) ranges *= 2;
+      bytes = std::max(bytes, attention_scratch_bytes(step.dims, program.plan.verify_rows, ranges));
+    }
+  return bytes;
+}
+
+std::vector<Dispatch> attention(const BoundStep& bound) {
+  const graph::Dims& d = bound.step->dims;
+  if (d.head_dim % 32 != 0 || d.head_dim > 512)
+    fail(ErrorKind::usage, "metal", "head size, expected a multiple of 32 up to 512, got " + std::to_string(d.head_dim));
+  const int ranges = splits(bound) ? bound.kv_ranges : 1;
+  const int heads = heads_together(d, bound.rows, ranges);
+  std::vector<Binding> bindings = common_bindings(bound);
+  bindings.push_back({kScratchAt, ranges > 1 ? bound.scratch : bound.out[0]});  // an argument needs memory, used or not
+  bindings.push_back({kKeysAt, bound.keys});
+  bindings.push_back({kValuesAt, bound.values});
+  const std::vector<Constant> constants = {{kHeadDim, d.head_dim}, {kBf16Kv, bound.bf16_kv}, {kKvRanges, ranges}};
+
+  std::vector<Dispatch> dispatches;
+  dispatches.push_back({.kernel = "attention_" + std::to_string(heads) + "x" + std::to_string(chunks_of(d.head_dim)),
+                        .constants = constants,
+                        .bindings = bindings,
+                        .groups_x = d.heads / heads,
+                        .groups_z = ranges,
+                        .threads = kThreads});
+  if (ranges > 1)
+    dispatches.push_back({.kernel = "attention_merge",
+                          .constants = constants,
+                          .bindings = bindings,
+                          .groups_x = d.heads,
+                          .threads = std::min(kThreads, d.head_dim)});
+  return dispatches;
+}
+
+}  // namespace lapidary::metal

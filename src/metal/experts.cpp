@@ -1,0 +1,25 @@
+#include <cassert>
+
+#include "metal/product.hpp"
+
+namespace lapidary::metal {
+
+// One threadgroup for each tile of outputs and each pick of a block of rows; where an earlier pick has the expert, it
+// leaves.
+Dispatch expert_product(const BoundStep& bound) {
+  const graph::Step& step = *bound.step;
+  const bool gated = step.op == graph::Op::expert_gelu_mul;
+  const int used = step.dims.experts_used;
+  assert(used <= 32 && "one lane looks at one pick of a row");
+  Dispatch dispatch = with_matrices(std::string(graph::name_of(step.op)), bound, gated ? 2 : 1);
+  const int block_rows = bound.numeric == NumericClass::prompt ? graph::kMaxVerifyRows : bound.rows;
+  assert(block_rows <= graph::kMaxVerifyRows);
+  dispatch.constants.push_back({kRowsConstant, block_rows});
+  dispatch.groups_x = tiles_of(bound.matrices[0].matrix->rows, kProductOutputs);
+  dispatch.rows_per_group = block_rows;
+  dispatch.groups_z = block_rows * used;
+  dispatch.threads = kProductThreads;
+  return dispatch;
+}
+
+}  // namespace lapidary::metal

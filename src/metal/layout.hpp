@@ -1,0 +1,23 @@
+// The structs shared with the shaders, as the host sees them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "graph/row.hpp"
+
+namespace lapidary::metal::layout {
+
+using uint = std::uint32_t;
+using ulong = std::uint64_t;
+
+#include "layout.h"
+
+static_assert(sizeof(Row) == sizeof(graph::Row) && offsetof(Row, block_end) == offsetof(graph::Row, block_end));
+static_assert(sizeof(RoundState) == sizeof(graph::RoundState) && sizeof(long) == 8);
+static_assert(offsetof(RoundState, emitted) == offsetof(graph::RoundState, emitted));
+static_assert(offsetof(RoundState, drafts) == offsetof(graph::RoundState, drafts));
+static_assert(offsetof(RoundState, accepted) == offsetof(graph::RoundState, accepted));
+
+}  // namespace lapidary::metal::layout

@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <cassert>
+
+#include "metal/product.hpp"
+
+namespace lapidary::metal {
+namespace {
+
+using graph::Op;
+
+// As gemm.metal has them.
+constexpr int kTileThreads = 128, kTileOutputs = 64, kTileRows = 32;
+
+int number_coding(DType type) {
+  switch (type) {
+    case DType::f16: return layout::kPlainF16;
+    case DType::bf16: return layout::kPlainBf16;
+    default: return layout::kPlainF32;  // or a floating-point encoding, whose scales are none of the three
+  }
+}
+
+int coding_of(const Storage& storage) {
+  switch (storage.encoding) {
+    case Encoding::plain: return number_coding(storage.type);
+    case Encoding::affine:
+      switch (storage.bits) {
+        case 2: return layout::kAffine2;
+        case 3: return layout::kAffine3;
+        case 4: return layout::kAffine4;
+        case 5: return layout::kAffine5;
+        case 6: return layout::kAffine6;
+        default: assert(storage.bits == 8); return layout::kAffine8;
+      }
+    case Encoding::mxfp4: return layout::kMxfp4;
+    case Encoding::nvfp4: return layout::kNvfp4;
+    case Encoding::mxfp8: return layout::kMxfp8;
+  }
+  assert(false && "no such encoding");
+  return layout::kPlainF32;
+}
+
+int matrix_count_of(const graph::Step& step) {
+  if (step.op == Op::linear_gelu_mul) return 2;
+  if (step.op != Op::linear) return 1;
+  return static_cast<int>(std::ranges::count_if(step.weights, [](graph::WeightId id) { return id != graph::kNone; }));
+}
+
+Dispatch linear_product(const BoundStep& bound) {
+  const graph::Step& step = *bound.step;
+  const bool prompt = bound.numeric == NumericClass::prompt;
+  const std::string name(graph::name_of(step.op));
+  Dispatch dispatch = with_matrices(prompt ? name + "_prompt" : name, bound, matrix_count_of(step));
+  const int tile = prompt ? kTileOutputs : kProductOutputs;
+  dispatch.groups_x = tiles_of(step.dims.n[0], tile);
+  // The other matrices of `linear` follow the first.
+  if (step.op == Op::linear) dispatch.groups_x += tiles_of(step.dims.n[1], tile) + tiles_of(step.dims.n[2], tile);
+  dispatch.rows_per_group = prompt ? kTileRows : graph::kMaxVerifyRows;
+  dispatch.threads = prompt ? kTileThreads : kProductThreads;
+  if (prompt) return dispatch;
+  assert(bound.rows <= graph::kMaxVerifyRows);
+  dispatch.constants.push_back({kRowsConstant, bound.rows});
+  return dispatch;
+}
+
+}  // namespace
+
+Dispatch with_matrices(std::string name, const BoundStep& bound, int matrix_count) {
+  Dispatch dispatch;
+  dispatch.kernel = std::move(name);
+  dispatch.bindings = common_bindings(bound);
+  dispatch.constants.push_back({kInputsConstant, bound.matrices[0].matrix->cols});
+  // A kernel has all its arguments: what a storage or a step does not need is something else that is there.
+  const int places = bound.step->op == Op::linear ? 3 : matrix_count;
+  for (int i = 0; i < places; ++i) {
+    const BoundMatrix& bound_matrix = bound.matrices[i < matrix_count ? i : 0];
+    const Storage& storage = bound_matrix.matrix->storage;
+    const int constant = kStorageConstants + 4 * i, place = kWeightAt + 3 * i;
+    dispatch.constants.push_back({constant, coding_of(storage)});
+    dispatch.constants.push_back({constant + 1, std::max<int>(1, storage.group)});
+    dispatch.constants.push_back({constant + 2, number_coding(storage.type)});
+    dispatch.bindings.push_back({place, bound_matrix.values});
+    dispatch.bindings.push_back({place + 1, bound_matrix.scales ? bound_matrix.scales : bound_matrix.values});
+    dispatch.bindings.push_back({place + 2, bound_matrix.biases ? bound_matrix.biases : bound_matrix.values});
+  }
+  return dispatch;
+}
+
+std::vector<Dispatch> product(const BoundStep& bound) {
+  switch (bound.step->op) {
+    case Op::linear:
+    case Op::linear_gelu_mul:
+    case Op::linear_gelu_gate:
+    case Op::linear_softcap: return {linear_product(bound)};
+    case Op::expert_gelu_mul:
+    case Op::expert_linear: return {expert_product(bound)};
+    default: return {lookup(bound)};
+  }
+}
+
+}  // namespace lapidary::metal

@@ -1,0 +1,53 @@
+// Everything on the device that is not a weight, in one heap: the arena, K/V, the steps' parameters, the state of the rounds and what
+// the host says about a run.
+#pragma once
+
+#include "link/link.hpp"
+#include "metal/gpu.hpp"
+
+namespace lapidary::metal {
+
+inline constexpr int kRunsInFlight = 4;     // places in the ring of runs
+inline constexpr int kMaxLogitBiases = 1024;
+
+// What the host says about a run: once in the ring for each run that may be in flight, once where recorded commands read it.
+struct RunPlaces {
+  Slice run;     // layout::Run
+  Slice rows;    // layout::Row [chunk rows]
+  Slice masks;   // uint32 [verify rows, words]
+  Slice biases;  // layout::LogitBias [kMaxLogitBiases]
+};
+
+class Memory {
+ public:
+  Memory(const Gpu& gpu, const link::Program& program);
+
+  Slice arena, kv;
+  Slice params;                        // layout::Step, one each kParamsStride
+  Slice states;                        // layout::RoundState by session slot
+  Slice counts;                        // int32 [sessions, vocab]
+  Slice draft_row;                     // layout::Row
+  Slice scratch;                       // of attention over long contexts
+  RunPlaces now;
+  std::array<RunPlaces, kRunsInFlight> ring;
+
+  static constexpr std::size_t kParamsStride = (sizeof(layout::Step) + 255) / 256 * 256;
+
+  MTL::Heap* heap() const { return heap_.get(); }
+  std::size_t mask_words() const { return mask_words_; }
+
+ private:
+  Owned<MTL::Heap> heap_;
+  std::vector<Owned<MTL::Buffer>> buffers_;
+  std::size_t mask_words_ = 0;
+};
+
+// Steps of all segments: each has a place for its parameters.
+std::size_t step_count(const graph::Graph& graph);
+
+template <class T>
+T* contents(const Slice& slice) {
+  return reinterpret_cast<T*>(static_cast<std::byte*>(slice.buffer->contents()) + slice.offset_bytes);
+}
+
+}  // namespace lapidary::metal

@@ -1,0 +1,123 @@
+#include "metal/recording.hpp"
+
+#include <algorithm>
+
+namespace lapidary::metal {
+
+using graph::Op;
+using graph::Region;
+using graph::RowSet;
+using graph::SegmentId;
+
+namespace {
+
+bool is_prompt(SegmentId id) { return id == SegmentId::prefill || id == SegmentId::prefill_all; }
+
+Slice behind(const Slice& slice, std::size_t bytes) { return {slice.buffer, slice.offset_bytes + bytes}; }
+
+}  // namespace
+
+// Parameters do not depend on the variant: they are written here, once.
+Recorder::Recorder(const link::Program& program, const Weights& weights, Memory& memory)
+    : program_(program), weights_(weights), memory_(memory) {
+  std::size_t number = 0;
+  for (int id = 0; id < graph::kSegmentCount; ++id) {
+    first_step_[static_cast<std::size_t>(id)] = number;
+    const graph::Segment& segment = program.graph->segments[static_cast<std::size_t>(id)];
+    for (const graph::Step& step : segment.steps) {
+      layout::Step params = params_of(step);
+      for (std::size_t i = 0; i < 4; ++i) {
+        params.in[i] = place(segment, step, step.in[i]).operand;
+        params.out[i] = place(segment, step, step.out[i]).operand;
+      }
+      int matrices = 0;
+      for (const graph::WeightId weight : step.weights) {
+        if (weight == graph::kNone || !program.matrices[static_cast<std::size_t>(weight)].values) continue;
+        const link::Matrix& matrix = program.matrices[static_cast<std::size_t>(weight)];
+        params.matrix[matrices++] = {matrix.expert_bytes, matrix.scale_expert_bytes, static_cast<std::uint32_t>(matrix.row_bytes),
+                                     static_cast<std::uint32_t>(matrix.scale_row_bytes)};
+      }
+      params.kv_capacity = program.plan.kv[static_cast<std::size_t>(step.dims.kv_layer)].capacity;
+      params.kv_slot_elements = program.plan.session_bytes / (program.plan.bf16_kv ? 2 : 4);
+      params.vocab = program.graph->shape.vocab;
+      *contents<layout::Step>(behind(memory.params, number * Memory::kParamsStride)) = params;
+      ++number;
+    }
+  }
+}
+
+Recorder::Place Recorder::place(const graph::Segment& segment, const graph::Step& step, graph::BufferId id) const {
+  if (id == graph::kNone) return {};
+  const graph::Buffer& buffer = segment.buffers[static_cast<std::size_t>(id)];
+  const link::MemoryPlan& plan = program_.plan;
+  const auto offset = static_cast<std::size_t>(buffer.offset);
+  const auto row_capacity = static_cast<std::size_t>(std::max(plan.chunk_rows, plan.verify_rows));
+  Place place{.slice = memory_.arena, .operand = {0, static_cast<std::uint32_t>(row_stride(buffer)), 0}};
+  switch (buffer.region) {
+    case Region::outputs: place.slice.offset_bytes += offset * static_cast<std::size_t>(plan.verify_rows); break;
+    case Region::rows:
+      place.slice.offset_bytes += plan.output_region_bytes + offset * row_capacity;
+      place.operand.windowed = step.rows == RowSet::last;
+      break;
+    case Region::draft: place.slice.offset_bytes += plan.output_region_bytes + offset; break;
+    case Region::session:
+      place.slice = behind(memory_.kv, plan.carry_offset_bytes + offset);
+      place.operand = {plan.session_bytes, 0, 0};
+      break;
+  }
+  return place;
+}
+
+BoundStep Recorder::bind(const Variant& variant, const graph::Step& step, std::size_t number) const {
+  const graph::Segment& segment = program_.graph->segment(variant.segment);
+  const bool draft = step.rows == RowSet::draft;
+  BoundStep bound;
+  bound.step = &step;
+  bound.numeric = is_prompt(variant.segment) ? NumericClass::prompt : NumericClass::round;
+  bound.rows = draft ? 1 : variant.rows;
+  bound.params = behind(memory_.params, number * Memory::kParamsStride);
+  bound.run = memory_.now.run;
+  bound.row_table = draft ? memory_.draft_row : memory_.now.rows;
+  bound.states = memory_.states;
+  bound.bf16_kv = program_.plan.bf16_kv;
+  bound.counts = memory_.counts;
+  bound.masks = memory_.now.masks;
+  bound.biases = memory_.now.biases;
+  bound.kv_ranges = variant.kv_ranges;
+  bound.scratch = memory_.scratch;
+  for (std::size_t i = 0; i < 4; ++i) {
+    bound.in[i] = place(segment, step, step.in[i]).slice;
+    bound.out[i] = place(segment, step, step.out[i]).slice;
+  }
+  for (std::size_t i = 0; i < step.weights.size(); ++i) {
+    const graph::WeightId weight = step.weights[i];
+    if (weight == graph::kNone) continue;
+    bound.matrices[i] = weights_.matrix(weight);
+    bound.vectors[i] = weights_.vector(weight);
+  }
+  if (step.constants != graph::kNone) bound.constants = weights_.constants(step.constants);
+  if (step.op == Op::attention || step.dims.owns_kv) {
+    const link::KvPlacement& kv = program_.plan.kv[static_cast<std::size_t>(step.dims.kv_layer)];
+    bound.keys = behind(memory_.kv, kv.k_offset_bytes);
+    bound.values = behind(memory_.kv, kv.v_offset_bytes);
+  }
+  return bound;
+}
+
+std::vector<RecordedStep> Recorder::record(const Variant& variant) const {
+  const graph::Segment& segment = program_.graph->segment(variant.segment);
+  std::vector<RecordedStep> steps;
+  std::size_t last_barrier = 0;  // number of the step it stands before
+  for (std::size_t i = 0; i < segment.steps.size(); ++i) {
+    const graph::Step& step = segment.steps[i];
+    // A barrier holds for all that came before it, so only what came since then can make another one necessary.
+    const bool waits = i == 0 || std::ranges::any_of(step.after, [&](std::int16_t earlier) {
+      return static_cast<std::size_t>(earlier) >= last_barrier;
+    });
+    if (waits) last_barrier = i;
+    steps.push_back({&step, waits, dispatches_of(bind(variant, step, first_step_[static_cast<std::size_t>(variant.segment)] + i))});
+  }
+  return steps;
+}
+
+}  // namespace lapidary::metal

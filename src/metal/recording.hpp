@@ -1,0 +1,49 @@
+// A segment as dispatches over fixed memory, recorded once for each number of rows and each length of the context.
+#pragma once
+
+#include <vector>
+
+#include "link/link.hpp"
+#include "metal/memory.hpp"
+#include "metal/weights.hpp"
+
+namespace lapidary::metal {
+
+struct RecordedStep {
+  const graph::Step* step = nullptr;
+  bool barrier = false;                // waits for all before it
+  std::vector<Dispatch> dispatches;    // one after the other
+};
+
+// What a segment is recorded for.
+struct Variant {
+  graph::SegmentId segment{};
+  int rows = 1;                        // of a round; of a prompt the most a chunk has
+  int kv_ranges = 1;                   // of a round: as in BoundStep
+
+  auto operator<=>(const Variant&) const = default;
+};
+
+class Recorder {
+ public:
+  Recorder(const link::Program& program, const Weights& weights, Memory& memory);
+
+  std::vector<RecordedStep> record(const Variant& variant) const;
+
+  // Where an operand of a step lies.
+  struct Place {
+    Slice slice;
+    layout::Operand operand{};
+  };
+  Place place(const graph::Segment& segment, const graph::Step& step, graph::BufferId id) const;
+
+ private:
+  BoundStep bind(const Variant& variant, const graph::Step& step, std::size_t number) const;
+
+  const link::Program& program_;
+  const Weights& weights_;
+  const Memory& memory_;
+  std::array<std::size_t, graph::kSegmentCount> first_step_{};  // number of a segment's first step
+};
+
+}  // namespace lapidary::metal

@@ -1,0 +1,29 @@
+// A recorded segment in the two ways the device takes it: as an indirect command buffer, encoded once, or encoded directly.
+#pragma once
+
+#include "metal/recording.hpp"
+
+namespace lapidary::metal {
+
+// All dispatches of a recording as commands.
+class Replay {
+ public:
+  Replay(Gpu& gpu, const std::vector<RecordedStep>& steps, int rows, const std::string& label);
+
+  void execute(MTL::ComputeCommandEncoder* encoder) const;
+
+ private:
+  Owned<MTL::IndirectCommandBuffer> commands_;
+  std::size_t count_ = 0;
+  std::vector<MTL::ComputePipelineState*> to_set_;  // pipelines that must be set besides
+};
+
+// Encodes the steps of a recording directly: each over the rows of its row set.
+struct RowCounts {
+  int all = 0, outputs = 0;
+
+  int of(const graph::Step& step) const;
+};
+void encode(MTL::ComputeCommandEncoder* encoder, Gpu& gpu, const RecordedStep& step, const RowCounts& rows);
+
+}  // namespace lapidary::metal

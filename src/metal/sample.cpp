@@ -1,0 +1,57 @@
+// round_rows, sample, keep_draft, accept, and what begins a run.
+#include <cassert>
+
+#include "metal/memory.hpp"
+#include "metal/step.hpp"
+
+namespace lapidary::metal {
+namespace {
+
+using graph::Op;
+
+constexpr int kListed = 60;  // function constant of sample.metal
+constexpr int kCountsAt = kWeightAt, kMasksAt = kWeightAt + 1, kBiasesAt = kWeightAt + 2;
+
+Dispatch one_group(const BoundStep& bound, const char* kernel, int threads) {
+  return {.kernel = kernel, .constants = {}, .bindings = common_bindings(bound), .rows_per_group = 0, .threads = threads};
+}
+
+Dispatch sample(const BoundStep& bound) {
+  const bool listed = static_cast<bool>(bound.in[1]);
+  Dispatch dispatch{.kernel = "sample", .constants = {{kListed, listed}}, .bindings = common_bindings(bound),
+                    .threads = 1024};
+  if (!listed) dispatch.bindings.push_back({kInAt + 1, bound.in[0]});  // not read, but something must be there
+  dispatch.bindings.push_back({kCountsAt, bound.counts});
+  dispatch.bindings.push_back({kMasksAt, bound.masks});
+  dispatch.bindings.push_back({kBiasesAt, bound.biases});
+  return dispatch;
+}
+
+Dispatch accept(const BoundStep& bound) {
+  Dispatch dispatch = one_group(bound, "accept", 256);
+  dispatch.bindings.push_back({kCountsAt, bound.counts});
+  return dispatch;
+}
+
+}  // namespace
+
+std::vector<Dispatch> choice(const BoundStep& bound) {
+  switch (bound.step->op) {
+    case Op::round_rows: return {one_group(bound, "round_rows", 32)};
+    case Op::sample: return {sample(bound)};
+    case Op::keep_draft: return {one_group(bound, "keep_draft", 32)};
+    case Op::accept: return {accept(bound)};
+    default: assert(false && "no choice"); return {};
+  }
+}
+
+Dispatch begin_run(const RunPlaces& from, const RunPlaces& to) {
+  return {.kernel = "begin_run",
+          .constants = {},
+          .bindings = {{0, from.run}, {1, from.rows}, {2, from.masks}, {3, from.biases},
+                       {4, to.run}, {5, to.rows}, {6, to.masks}, {7, to.biases}},
+          .rows_per_group = 0,
+          .threads = 1024};
+}
+
+}  // namespace lapidary::metal

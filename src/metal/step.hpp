@@ -1,0 +1,106 @@
+// A step as the GPU gets it: which kernels, specialised how, over which memory and which grid. One function per family of ops
+// turns a bound step into dispatches; the executor encodes them, into an indirect command buffer or directly.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <Metal/Metal.hpp>
+
+#include "graph/graph.hpp"
+#include "link/weight.hpp"
+#include "metal/layout.hpp"
+
+namespace lapidary::link {
+struct Program;
+}
+
+namespace lapidary::metal {
+
+struct Slice {
+  MTL::Buffer* buffer = nullptr;
+  std::size_t offset_bytes = 0;
+
+  explicit operator bool() const { return buffer != nullptr; }
+};
+
+struct BoundMatrix {
+  const link::Matrix* matrix = nullptr;
+  Slice values, scales, biases;
+};
+
+// Rows of a prompt and rows of a round are two numeric classes: a row goes through the same kernels whatever other rows there are.
+enum class NumericClass : std::uint8_t { round, prompt };
+
+struct BoundStep {
+  const graph::Step* step = nullptr;
+  NumericClass numeric = NumericClass::round;
+  int rows = 1;                            // of the round, or the most a prompt chunk has
+  Slice params;                            // its layout::Step
+  Slice run, row_table, states;
+  std::array<Slice, 4> in{}, out{};
+  std::array<BoundMatrix, 5> matrices{};   // by position in Step::weights
+  std::array<Slice, 5> vectors{};          // likewise, float32; lists of ids int32
+  Slice constants;
+  Slice keys, values;                      // K/V of the layer
+  bool bf16_kv = false;
+  Slice counts, masks, biases;             // of the request: int32 [sessions][vocab], uint32 [rows][words], LogitBias
+  int kv_ranges = 1;                       // attention of full layers in a round: see kKvRange
+  Slice scratch;                           // where it keeps what the ranges gave
+};
+
+// Full attention of a round can be split into ranges of this many positions, each for other threadgroups: kv_ranges = 1 is
+// not to, else there are at least as many as the longest context has. The bits are the same. Prompts are never split.
+inline constexpr int kKvRange = 2048;
+
+// Places of the operands, as common.metal says.
+inline constexpr int kStepAt = 0, kRunAt = 1, kRowsAt = 2, kStatesAt = 3, kInAt = 4, kOutAt = 8, kWeightAt = 12, kConstantsAt = 27,
+                     kKeysAt = 28, kValuesAt = 29;
+
+struct Binding {
+  int index = 0;
+  Slice slice;
+};
+
+struct Constant {
+  int index = 0;
+  int value = 0;
+};
+
+struct Dispatch {
+  std::string kernel;
+  std::vector<Constant> constants;
+  std::vector<Binding> bindings;
+  // Threadgroups: x and z are fixed, y = ceil(rows / rows_per_group), or 1 when that is 0.
+  int groups_x = 1, rows_per_group = 1, groups_z = 1;
+  int threads = 32;                        // of a threadgroup, a multiple of 32
+  int threadgroup_bytes = 0;               // of [[threadgroup(0)]]
+};
+
+// The parameters of a step as its dims say them; where its operands, matrices and K/V lie is not in there.
+layout::Step params_of(const graph::Step& step);
+
+// By op. One step is one dispatch but for long contexts (attention).
+std::vector<Dispatch> dispatches_of(const BoundStep& bound);
+
+// The families: linear.cpp (products, experts, lookups), norm.cpp, attention.cpp, sample.cpp.
+std::vector<Dispatch> product(const BoundStep& bound);     // linear*, expert_*, cluster_logits, embed, embed_pair, ple_inputs
+std::vector<Dispatch> norm(const BoundStep& bound);        // rope_angles, rms_norm, qkv_norm_rope, residual_norm, moe_combine, route, top
+std::vector<Dispatch> attention(const BoundStep& bound);   // two dispatches when kv_ranges > 1, the second waits for the first
+std::vector<Dispatch> choice(const BoundStep& bound);      // round_rows, sample, keep_draft, accept
+
+// Copies what the host says about a run from its place in the ring to where recorded commands read it.
+struct RunPlaces;
+Dispatch begin_run(const RunPlaces& from, const RunPlaces& to);
+
+// Bytes of BoundStep::scratch for so many rows of a round and ranges; for all steps of a program up to its longest context.
+std::size_t attention_scratch_bytes(const graph::Dims& dims, int rows, int kv_ranges);
+std::size_t attention_scratch_bytes(const link::Program& program);
+
+// The bindings every kernel may have: params, run, rows, states, the inputs, the outputs.
+std::vector<Binding> common_bindings(const BoundStep& bound);
+
+}  // namespace lapidary::metal

@@ -1,0 +1,127 @@
+#include "metal/weights.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <unistd.h>
+
+#include "checkpoint/error.hpp"
+#include "link/numeric.hpp"
+
+namespace lapidary::metal {
+namespace {
+
+constexpr std::size_t kSliceAlignment = 256;  // what every device takes as an offset
+
+std::size_t round_up(std::size_t bytes, std::size_t step) { return (bytes + step - 1) / step * step; }
+
+// Hands out the bytes of a buffer from its beginning.
+class Filler {
+ public:
+  explicit Filler(MTL::Buffer* buffer) : buffer_(buffer) {}
+
+  Slice add(const void* data, std::size_t bytes) {
+    const Slice slice{buffer_, used_};
+    std::memcpy(static_cast<std::byte*>(buffer_->contents()) + used_, data, bytes);
+    used_ += round_up(bytes, kSliceAlignment);
+    assert(used_ <= round_up(buffer_->length(), kSliceAlignment));
+    return slice;
+  }
+
+ private:
+  MTL::Buffer* buffer_;
+  std::size_t used_ = 0;
+};
+
+struct Parts {
+  std::size_t value_bytes = 0, scale_bytes = 0;
+};
+
+Parts parts_of(const link::Matrix& matrix) {
+  const std::size_t rows = static_cast<std::size_t>(std::max(1, matrix.experts)) * static_cast<std::size_t>(matrix.rows);
+  return {rows * matrix.row_bytes, rows * matrix.scale_row_bytes};
+}
+
+}  // namespace
+
+Weights::Weights(const Gpu& gpu, const link::Program& program) {
+  map_files(gpu, program);
+  bind_matrices(gpu, program);
+  copy_vectors(gpu, program);
+}
+
+// A buffer over existing memory is made of whole pages. A mapping begins on one, and what lies behind the end of the file in its last
+// page is never read.
+void Weights::map_files(const Gpu& gpu, const link::Program& program) {
+  const Pool pool;
+  const auto page_bytes = static_cast<std::size_t>(::getpagesize());
+  std::vector<std::span<const std::byte>> mappings = program.checkpoint.mappings();
+  if (program.assistant) {
+    const auto more = program.assistant->mappings();
+    mappings.insert(mappings.end(), more.begin(), more.end());
+  }
+  for (const std::span<const std::byte> mapping : mappings) {
+    auto* data = const_cast<std::byte*>(mapping.data());
+    auto buffer = NS::TransferPtr(gpu.device()->newBuffer(data, round_up(mapping.size(), page_bytes), MTL::ResourceStorageModeShared,
+                                                          static_cast<void (^)(void*, NS::UInteger)>(nullptr)));
+    if (!buffer)
+      fail(ErrorKind::io, "metal", "weights, expected a buffer over " + std::to_string(mapping.size()) + " mapped bytes, got none");
+    buffer->setLabel(text_of("weights " + std::to_string(files_.size())));
+    files_.push_back({mapping.data(), mapping.size(), std::move(buffer)});
+  }
+}
+
+void Weights::bind_matrices(const Gpu& gpu, const link::Program& program) {
+  std::size_t copied_bytes = 0;
+  for (const link::Matrix& matrix : program.matrices) {
+    if (!matrix.values || link::is_aligned(matrix)) continue;
+    const Parts parts = parts_of(matrix);
+    copied_bytes += round_up(parts.value_bytes, kSliceAlignment) + 2 * round_up(parts.scale_bytes, kSliceAlignment);
+  }
+  if (copied_bytes) copies_ = gpu.allocate(copied_bytes, "weights at odd addresses");
+  Filler copies(copies_.get());
+  const auto in_file = [&](const std::byte* data) -> Slice {
+    if (!data) return {};
+    const auto file = std::ranges::find_if(files_, [&](const File& f) { return data >= f.begin && data < f.begin + f.bytes; });
+    assert(file != files_.end());
+    return {file->buffer.get(), static_cast<std::size_t>(data - file->begin)};
+  };
+  for (const link::Matrix& matrix : program.matrices) {
+    BoundMatrix& bound = matrices_.emplace_back();
+    if (!matrix.values) continue;
+    bound.matrix = &matrix;
+    const Parts parts = parts_of(matrix);
+    const bool aligned = link::is_aligned(matrix);
+    const auto bind = [&](const std::byte* data, std::size_t bytes) {
+      return !data ? Slice{} : aligned ? in_file(data) : copies.add(data, bytes);
+    };
+    bound.values = bind(matrix.values, parts.value_bytes);
+    bound.scales = bind(matrix.scales, parts.scale_bytes);
+    bound.biases = bind(matrix.biases, parts.scale_bytes);
+  }
+}
+
+void Weights::copy_vectors(const Gpu& gpu, const link::Program& program) {
+  std::size_t bytes = 0;
+  const auto slot_bytes = [&](std::size_t id) { return static_cast<std::size_t>(program.graph->weights[id].cols) * 4; };
+  for (std::size_t id = 0; id < program.vectors.size(); ++id)
+    if (program.vectors[id] || program.ids[id]) bytes += round_up(slot_bytes(id), kSliceAlignment);
+  for (const std::span<const float> values : program.graph->constants) bytes += round_up(values.size_bytes(), kSliceAlignment);
+  small_ = gpu.allocate(bytes, "norms and constants");
+  Filler small(small_.get());
+  for (std::size_t id = 0; id < program.vectors.size(); ++id) {
+    Slice& slice = vectors_.emplace_back();
+    if (program.vectors[id]) slice = small.add(program.vectors[id], slot_bytes(id));
+    if (program.ids[id]) slice = small.add(program.ids[id], slot_bytes(id));
+  }
+  for (const std::span<const float> values : program.graph->constants) constants_.push_back(small.add(values.data(), values.size_bytes()));
+}
+
+std::vector<MTL::Buffer*> Weights::buffers() const {
+  std::vector<MTL::Buffer*> all{small_.get()};
+  if (copies_) all.push_back(copies_.get());
+  for (const File& file : files_) all.push_back(file.buffer.get());
+  return all;
+}
+
+}  // namespace lapidary::metal

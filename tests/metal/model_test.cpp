@@ -1,0 +1,167 @@
+// Whole models on the Metal executor: the same bits for a row at every width, the same tokens with and without drafts, the same
+// whatever the order in which the device runs what may overlap, and a round that costs the host the same at any depth.
+#include <boost/ut.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "decode/generate.hpp"
+#include "softmetal/softmetal.h"
+#include "support/model.hpp"
+#include "support/pairs.hpp"
+#include "support/program.hpp"
+#include "support/random.hpp"
+#include "support/slow_build.hpp"
+#include "support/test_drafts.hpp"
+
+namespace lapidary::test {
+namespace {
+
+using namespace boost::ut;
+using Tokens = std::vector<std::int32_t>;
+
+constexpr int kTokens = kSlowBuild ? 16 : 72;
+constexpr const char* kModels[] = {"dense-4bit", "moe-mixed", "ple-8bit", "unified-bf16"};
+
+Tokens random_tokens(int vocab, int count) {
+  Random random(7);
+  Tokens tokens;
+  for (int i = 0; i < count; ++i) tokens.push_back(random.below(vocab));
+  return tokens;
+}
+
+// Logits of all tokens after the first, appended in rounds of these widths, over and over.
+std::vector<std::vector<float>> rounds_of(Loaded& model, const Tokens& tokens, const std::vector<int>& widths) {
+  decode::Session session(model.program, *model.executor);
+  session.prefill(std::span(tokens).first(1));
+  std::vector<std::vector<float>> logits;
+  for (std::size_t round = 0; session.length() < static_cast<int>(tokens.size()); ++round) {
+    const int first = session.length(), width = std::min(widths[round % widths.size()], static_cast<int>(tokens.size()) - first);
+    session.forward(std::span(tokens).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(width)));
+    for (int i = 0; i < width; ++i) logits.emplace_back(session.logits(i).begin(), session.logits(i).end());
+  }
+  return logits;
+}
+
+std::vector<std::vector<float>> prompt_in_chunks(const std::string& folder, link::Numeric numeric, int chunk, const Tokens& tokens) {
+  Loaded model(folder, {.context_tokens = 256, .chunk_rows = chunk, .numeric = numeric});
+  decode::Session session(model.program, *model.executor);
+  std::vector<std::vector<float>> logits;
+  decode::Session::Observer observer;
+  observer.window = [&](std::int32_t, std::int32_t count) {
+    for (int i = 0; i < count; ++i) logits.emplace_back(session.logits(i).begin(), session.logits(i).end());
+  };
+  session.prefill_all(tokens, observer);
+  return logits;
+}
+
+int different_rows(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
+  int different = a.size() != b.size();
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    different += std::memcmp(a[i].data(), b[i].data(), a[i].size() * sizeof(float)) != 0;
+  return different;
+}
+
+const suite<"metal rows"> rows = [] {
+  for (const char* name : kModels)
+    for (const link::Numeric numeric : {link::Numeric::exact, link::Numeric::fast}) {
+      const std::string folder = kFixtures + "/models/" + name;
+      const std::string label = std::string(name) + (numeric == link::Numeric::fast ? ", fast mode," : "");
+      boost::ut::test(label + " has the same logits at every width of a round") = [=] {
+        Loaded model(folder, {.context_tokens = 256, .numeric = numeric});
+        const Tokens tokens = random_tokens(model.program.graph->shape.vocab, kTokens);
+        const auto alone = rounds_of(model, tokens, {1});
+        for (const std::vector<int>& widths : {std::vector<int>{8}, {2, 5, 3}, {7, 1, 4, 6}})
+          expect(different_rows(rounds_of(model, tokens, widths), alone) == 0_i);
+      };
+      boost::ut::test(label + " has the same logits in every chunk of a prompt") = [=] {
+        const Tokens tokens = random_tokens(200, 37);
+        const auto together = prompt_in_chunks(folder, numeric, 256, tokens);
+        for (const int chunk : {1, 7}) expect(different_rows(prompt_in_chunks(folder, numeric, chunk, tokens), together) == 0_i);
+      };
+    }
+};
+
+// pebble's continuation of a prompt, with drafts by `source` (null: the assistant), k at a time; k = 0: none.
+Tokens continued(Loaded& model, const Tokens& prompt, const graph::Sampling& sampling, int tokens, int k,
+                 std::unique_ptr<decode::DraftSource> source = nullptr) {
+  std::vector<decode::Speculation::Source> sources;
+  if (k > 0 && !source) source = std::make_unique<decode::Assistant>();
+  if (k > 0) sources.push_back({std::move(source), {}});
+  decode::Speculation speculation(std::move(sources), k);
+  decode::Session session(model.program, *model.executor);
+  decode::GenerateOptions options{.max_tokens = tokens};
+  options.sampling = sampling;
+  if (k > 0) options.speculation = &speculation;
+  decode::Generation generation(session, prompt, std::move(options));
+  Tokens all;
+  while (const auto token = generation.next()) all.push_back(*token);
+  return all;
+}
+
+const suite<"metal drafts"> drafts = [] {
+  "pebble says the same with and without drafts"_test = [] {
+    const Pair pair = pebble_pair();
+    Loaded model(pair.target, {.context_tokens = 512}, 1, pair.assistant);
+    const Tokens prompt = text::Tokenizer::open(pair.target).encode("<bos><|turn>user\nGive me JSON for 3 people.<turn|>\n<|turn>model\n");
+    const int many = kSlowBuild ? 10 : 200, few = kSlowBuild ? 5 : 30;
+    for (const graph::Sampling& sampling :
+         {graph::Sampling{}, graph::Sampling{.temperature = 1.0f, .top_k = 64, .top_p = 0.95f, .seed = 72}})
+      expect(continued(model, prompt, sampling, many, 4) == continued(model, prompt, sampling, many, 0)) << "with the assistant";
+
+    const graph::Sampling penalties{.repetition = 1.2f, .presence = 0.3f, .frequency = 0.5f, .temperature = 0.8f, .min_p = 0.02f, .seed = 73};
+    const Tokens plain = continued(model, prompt, penalties, few, 0);
+    for (const auto& [kind, k] : {std::pair{TestDraftKind::random, 7}, {TestDraftKind::wrong, 3}})
+      expect(continued(model, prompt, penalties, few, k,
+                       std::make_unique<TestDrafts>(kind, plain, prompt.size(), model.program.graph->shape.vocab, 3)) == plain)
+          << "with drafts that are wrong";
+  };
+};
+
+const suite<"metal device"> device = [] {
+  "what may overlap may run in any order"_test = [] {
+    const std::string arguments = " generate --temperature 0.8 --seed 5 --max-tokens 8 'Give me JSON for 2 people.'";
+    const std::string program = std::string(LAPIDARY_PROGRAM) + "-metal";
+    const Outcome in_order = shell(program + arguments);
+    expect(in_order.status == 0_i) << in_order.err;
+    for (const char* seed : {"1", "2", "3"}) {
+      const Outcome shuffled = shell(std::string("SOFTMETAL_SEED=") + seed + " " + program + arguments);
+      expect(shuffled.status == 0_i) << shuffled.err;
+      expect(shuffled.out == in_order.out) << "seed" << seed;
+    }
+  };
+
+  "a round costs the host the same at any depth"_test = [] {
+    const auto messages_of_round = [](const std::string& folder) {
+      Loaded model(folder, {.context_tokens = 256});
+      decode::Session session(model.program, *model.executor);
+      session.prefill(random_tokens(200, 5));
+      session.forward(Tokens{7});
+      const auto before = softmetal_message_count(nullptr);
+      session.forward(Tokens{8});
+      return softmetal_message_count(nullptr) - before;
+    };
+    const auto shallow = messages_of_round(kFixtures + "/models/dense-4bit"),
+               deep = messages_of_round(kRoot + "/models/pebble");
+    std::printf("metal: %lu messages of the host for a round\n", shallow);
+    expect(shallow == deep && shallow > 0);
+  };
+
+  "no layer has more dispatches than its budget"_test = [] {
+    for (const graph::Graph* graph : graph::compiled_graphs()) {
+      const graph::Segment& forward = graph->segment(graph::SegmentId::forward);
+      int most = 0, total = 0;
+      for (int layer = 0; layer < graph->shape.layer_count; ++layer)
+        most = std::max(most, static_cast<int>(std::ranges::count(forward.steps, layer, &graph::Step::layer)));
+      for (const graph::SegmentId id : {graph::SegmentId::forward, graph::SegmentId::head, graph::SegmentId::select})
+        total += static_cast<int>(graph->segment(id).steps.size());
+      if (graph->name.starts_with("gemma")) std::printf("metal: %s, %d dispatches per token\n", graph->name.data(), total);
+      const bool plain = !graph->shape.experts && !graph->shape.ple_width;
+      expect(most <= (plain ? 9 : 12)) << graph->name;
+    }
+  };
+};
+
+}  // namespace
+}  // namespace lapidary::test

@@ -1,0 +1,119 @@
+// Calls the sample kernel as the executor does: for the rows of a round, or for the one row of a draft step.
+#pragma once
+
+#include "graph/row.hpp"
+#include "metal/stage.hpp"
+
+namespace lapidary::test {
+
+using Ids = std::vector<std::int32_t>;
+using IdRows = std::vector<Ids>;
+using Masks = std::vector<std::vector<std::uint32_t>>;
+
+// What the rows of a round choose from, and how.
+struct Choosing {
+  FloatRows logits;
+  IdRows lists{};                           // the tokens of the logits; none = all
+  const graph::Sampling* sampling = nullptr;  // null = the largest logit
+  Ids counts{};                             // [vocab]; none where nothing penalises
+  Masks masks{};                            // none, one for all rows, or one for each
+  std::int64_t emitted = 0;
+  Ids drafts{};
+  int slot = 0;
+  bool draft = false;                       // a draft step: one row, after all the drafts
+};
+
+// What is suppressed goes into the masks; without masks, into one that all rows share.
+inline Masks merged(Masks masks, std::span<const std::int32_t> suppressed, int vocab) {
+  if (masks.empty() && !suppressed.empty()) masks.emplace_back((vocab + 31) / 32, ~0u);
+  for (auto& mask : masks)
+    for (const std::int32_t token : suppressed)
+      if (token >= 0 && token < vocab) mask[token / 32] &= ~(1u << token % 32);
+  return masks;
+}
+
+// The tokens that the rows choose. All that is not theirs stays as it is.
+inline Ids choose(const Choosing& from, int threads = 0) {
+  const int rows = static_cast<int>(from.logits.size()), n = static_cast<int>(from.logits.front().size());
+  int vocab = n;
+  for (const Ids& list : from.lists)
+    for (const std::int32_t token : list) vocab = std::max(vocab, token + 1);
+  vocab = std::max(vocab, static_cast<int>(from.counts.size()));
+
+  Stage stage(graph::Op::sample, {.n = {n}}, rows);
+  stage.params().rows = from.draft ? metal::layout::kOneRow : metal::layout::kAllRows;
+  stage.params().vocab = vocab;
+  stage.in(0, from.logits);
+  if (!from.lists.empty()) stage.in_ids(1, from.lists);
+  stage.out(0, 1);
+  stage.out(1, n);
+  stage.out(2, n);
+
+  graph::RoundState state{.emitted = from.emitted, .drafted = static_cast<std::int32_t>(from.drafts.size())};
+  state.drafts.fill(0);  // a token, also where there is no draft
+  std::copy(from.drafts.begin(), from.drafts.end(), state.drafts.begin());
+  std::vector<graph::RoundState> states(from.slot + 1, {.emitted = -7, .drafted = 7});
+  states[from.slot] = state;
+  stage.bound().states = stage.hold(states);
+  stage.run().slot = from.slot;
+
+  Ids counts(static_cast<std::size_t>(vocab) * from.slot, 5);
+  counts.insert(counts.end(), from.counts.begin(), from.counts.end());
+  stage.bound().counts = stage.hold(counts);
+  std::vector<std::uint32_t> words;
+  std::vector<metal::layout::LogitBias> biases;
+  if (from.sampling) {
+    const graph::Sampling& sampling = *from.sampling;
+    const Masks masks = merged(from.masks, sampling.suppressed, vocab);
+    for (const auto& mask : masks) words.insert(words.end(), mask.begin(), mask.end());
+    for (const auto& [token, bias] : sampling.bias) biases.push_back({token, bias});
+    const int mask_words = masks.empty() ? 0 : static_cast<int>(masks.front().size());
+    stage.run().has_choice = 1;
+    stage.run().choice = {
+        .repetition = sampling.repetition, .presence = sampling.presence, .frequency = sampling.frequency,
+        .temperature = sampling.temperature, .top_k = sampling.top_k, .top_p = sampling.top_p, .min_p = sampling.min_p,
+        .seed_low = static_cast<std::uint32_t>(sampling.seed), .seed_high = static_cast<std::uint32_t>(sampling.seed >> 32),
+        .stream = sampling.stream, .bias_count = static_cast<int>(biases.size()), .has_counts = !from.counts.empty(),
+        .mask_words = mask_words, .mask_stride_words = masks.size() > 1 ? mask_words : 0};
+  }
+  stage.bound().masks = stage.hold(words);
+  stage.bound().biases = stage.hold(biases);
+
+  const auto logit_bytes = [&] {
+    MTL::Buffer* buffer = stage.bound().in[0].buffer;
+    return std::string(static_cast<const char*>(buffer->contents()), buffer->length());
+  };
+  const std::string before = logit_bytes();
+  stage.play(threads);
+  boost::ut::expect(logit_bytes() == before) << "logits have changed";
+  stage.floats(1), stage.ids(2);  // for their gaps
+  Ids chosen;
+  for (const Ids& row : stage.ids(0)) chosen.push_back(row[0]);
+  return chosen;
+}
+
+// One row. With drafts before it and a mask it is the last of a round of such rows.
+inline std::int32_t choose_one(const std::vector<float>& logits, const Ids& list, const graph::Sampling& sampling,
+                               const graph::SelectRow& row = {}, const Ids& counts = {}) {
+  const std::size_t rows = row.drafted.size() + 1;
+  Choosing from{.logits = FloatRows(rows, logits), .sampling = &sampling, .counts = counts,
+                .emitted = row.index - static_cast<std::int64_t>(row.drafted.size()),
+                .drafts = {row.drafted.begin(), row.drafted.end()}};
+  if (!list.empty()) from.lists.assign(rows, list);
+  if (!row.mask.empty()) from.masks = {{row.mask.begin(), row.mask.end()}};
+  return choose(from).back();
+}
+inline std::int32_t choose_one(const std::vector<float>& logits, const graph::Sampling& sampling,
+                               const graph::SelectRow& row = {}, const Ids& counts = {}) {
+  return choose_one(logits, {}, sampling, row, counts);
+}
+
+// The tokens chosen at the indices from 0 on. Nothing may penalise.
+inline Ids choose_at_indices(int count, const std::vector<float>& logits, const Ids& list, const graph::Sampling& sampling,
+                             const Masks& masks = {}) {
+  Choosing from{.logits = FloatRows(count, logits), .sampling = &sampling, .masks = masks};
+  if (!list.empty()) from.lists.assign(count, list);
+  return choose(from);
+}
+
+}  // namespace lapidary::test

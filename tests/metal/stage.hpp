@@ -1,0 +1,199 @@
+// One step alone on the device: the tests of the kernels put its operands into buffers, run the dispatches that the product would
+// encode for it, and take its results.
+#pragma once
+
+#include <boost/ut.hpp>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "checkpoint/bf16.hpp"
+#include "cpu/kernel_rows.hpp"
+#include "metal/gpu.hpp"
+
+namespace lapidary::test {
+
+// The device of this program's tests: compiling the library takes seconds.
+inline metal::Gpu& gpu() {
+  static metal::Gpu one;
+  return one;
+}
+
+// Runs some dispatches and nothing else. Whatever the device reports is a failure.
+inline void run_alone(const std::vector<metal::Dispatch>& dispatches, int rows) {
+  const metal::Pool pool;
+  MTL::CommandBuffer* commands = gpu().queue()->commandBuffer();
+  MTL::ComputeCommandEncoder* encoder = commands->computeCommandEncoder();
+  for (const metal::Dispatch& dispatch : dispatches) metal::encode(encoder, gpu(), dispatch, rows);
+  encoder->endEncoding();
+  commands->commit();
+  commands->waitUntilCompleted();
+  const std::string problem = commands->error() ? commands->error()->localizedDescription()->utf8String() : "";
+  boost::ut::expect(problem.empty()) << problem;
+}
+
+class Stage {
+ public:
+  Stage(graph::Op op, const graph::Dims& dims, int rows, metal::NumericClass numeric = metal::NumericClass::round)
+      : rows_(rows) {
+    step_.op = op;
+    step_.dims = dims;
+    params_.rows = metal::layout::kAllRows;
+    params_.k = dims.k;
+    std::copy_n(dims.n.begin(), 3, params_.n);
+    params_.heads = dims.heads;
+    params_.kv_heads = dims.kv_heads;
+    params_.head_dim = dims.head_dim;
+    params_.window = dims.window;
+    params_.experts = dims.experts;
+    params_.experts_used = dims.experts_used;
+    params_.offset = dims.offset;
+    params_.scaled_output = dims.scaled_output;
+    params_.scale = dims.scale;
+    params_.scale2 = dims.scale2;
+    params_.epsilon = dims.epsilon;
+    params_.owns_kv = dims.owns_kv;
+    params_.values_are_keys = dims.values_are_keys;
+    run_.row_count = rows;
+    run_.output_count = rows;
+    bound_.step = &step_;
+    bound_.numeric = numeric;
+    bound_.rows = rows;
+  }
+
+  metal::BoundStep& bound() { return bound_; }
+  metal::layout::Step& params() { return params_; }
+  metal::layout::Run& run() { return run_; }
+  int rows() const { return rows_; }
+
+  // Memory with these bytes; lives as long as the stage. Ends where a page ends, so that what is read behind it is noticed.
+  metal::Slice hold(const void* data, std::size_t bytes) {
+    auto buffer = gpu().allocate(bytes, "stage");
+    if (data) std::memcpy(buffer->contents(), data, bytes);
+    held_.push_back(buffer);
+    return {buffer.get(), 0};
+  }
+  template <class T>
+  metal::Slice hold(const std::vector<T>& values) {
+    return hold(values.data(), values.size() * sizeof(T));
+  }
+
+  void row_table(const std::vector<graph::Row>& rows) { bound_.row_table = hold(rows); }
+  void in(int i, const FloatRows& rows) { bound_.in[i] = hold_rows(rows, params_.in[i]); }
+  void in_ids(int i, const std::vector<std::vector<std::int32_t>>& rows) { bound_.in[i] = hold_rows(rows, params_.in[i]); }
+  // Room for an output of so many 4-byte elements, with gaps between its rows that must stay as they are.
+  void out(int i, int width) { bound_.out[i] = hold_rows(FloatRows(rows_, std::vector<float>(width, kUntouched)), params_.out[i]); }
+  // An output that begins as `rows`.
+  void out(int i, const FloatRows& rows) { bound_.out[i] = hold_rows(rows, params_.out[i]); }
+  void in_place(int i, int o) { bound_.in[i] = bound_.out[o]; params_.in[i] = params_.out[o]; }
+
+  // Weight i of the step. The bytes are copied: tests give matrices at odd addresses.
+  void matrix(int i, const link::Matrix& matrix) {
+    const std::size_t experts = static_cast<std::size_t>(std::max(1, matrix.experts));
+    metal::BoundMatrix& bound = bound_.matrices[i];
+    matrices_.push_back(std::make_unique<link::Matrix>(matrix));
+    bound.matrix = matrices_.back().get();
+    bound.values = hold(matrix.values, experts * static_cast<std::size_t>(matrix.rows) * matrix.row_bytes);
+    const std::size_t scale_bytes = experts * static_cast<std::size_t>(matrix.rows) * matrix.scale_row_bytes;
+    if (matrix.scales) bound.scales = hold(matrix.scales, scale_bytes);
+    if (matrix.biases) bound.biases = hold(matrix.biases, scale_bytes);
+    step_.weights[i] = static_cast<graph::WeightId>(i);
+    params_.matrix[matrix_count_++] = {matrix.expert_bytes, matrix.scale_expert_bytes, static_cast<std::uint32_t>(matrix.row_bytes),
+                                       static_cast<std::uint32_t>(matrix.scale_row_bytes)};
+  }
+  template <class T>
+  void vector(int i, const std::vector<T>& values) {
+    bound_.vectors[i] = hold(values);
+    step_.weights[i] = static_cast<graph::WeightId>(i);
+  }
+  // K and V of a layer, [session slot][kv head][ring slot][head_dim], and elements from one session slot to the next.
+  void kv(const std::vector<float>& keys, const std::vector<float>& values, int capacity, std::size_t slot_elements, bool bf16) {
+    params_.kv_capacity = capacity;
+    params_.kv_slot_elements = slot_elements;
+    bound_.bf16_kv = bf16;
+    bound_.keys = hold_kv(keys);
+    bound_.values = hold_kv(values);
+  }
+  void constants(const std::vector<float>& values) { bound_.constants = hold(values); }
+
+  // Runs the step; with so many threads in a threadgroup, or 0 = as many as the product has.
+  void play(int threads = 0) {
+    const metal::Pool pool;
+    bound_.params = hold(&params_, sizeof params_);
+    bound_.run = hold(&run_, sizeof run_);
+    std::vector<metal::Dispatch> dispatches = metal::dispatches_of(bound_);
+    if (threads)
+      for (metal::Dispatch& dispatch : dispatches) dispatch.threads = threads;
+    run_alone(dispatches, rows_);
+  }
+
+  FloatRows floats(int i) const { return rows_of<float>(bound_.out[i]); }
+  std::vector<float> keys() const { return kv_of(bound_.keys); }
+  std::vector<float> values() const { return kv_of(bound_.values); }
+  std::vector<std::vector<std::int32_t>> ids(int i) const { return rows_of<std::int32_t>(bound_.out[i]); }
+
+ private:
+  static constexpr int kGap = 3;  // elements between rows
+
+  template <class T>
+  metal::Slice hold_rows(const std::vector<std::vector<T>>& rows, metal::layout::Operand& operand) {
+    const std::size_t width = rows.front().size(), stride = width + kGap;
+    std::vector<T> flat(stride * (rows.size() - 1) + width);
+    const float gap = kUntouched;
+    for (T& value : flat) std::memcpy(&value, &gap, sizeof gap);
+    for (std::size_t r = 0; r < rows.size(); ++r) std::copy(rows[r].begin(), rows[r].end(), flat.begin() + r * stride);
+    operand = {0, static_cast<std::uint32_t>(stride * sizeof(T)), 0};
+    const metal::Slice slice = hold(flat);
+    widths_[slice.buffer] = width;
+    return slice;
+  }
+
+  metal::Slice hold_kv(const std::vector<float>& values) {
+    if (!bound_.bf16_kv) return hold(values);
+    std::vector<std::uint16_t> rounded;
+    for (const float value : values) rounded.push_back(to_bf16(value));
+    return hold(rounded);
+  }
+
+  std::vector<float> kv_of(const metal::Slice& slice) const {
+    const std::size_t bytes = slice.buffer->length();
+    std::vector<float> all;
+    if (bound_.bf16_kv)
+      for (std::size_t i = 0; i < bytes / 2; ++i) all.push_back(from_bf16(static_cast<const std::uint16_t*>(slice.buffer->contents())[i]));
+    else
+      for (std::size_t i = 0; i < bytes / 4; ++i) all.push_back(static_cast<const float*>(slice.buffer->contents())[i]);
+    return all;
+  }
+
+  template <class T>
+  std::vector<std::vector<T>> rows_of(const metal::Slice& slice) const {
+    const std::size_t width = widths_.at(slice.buffer), stride = width + kGap;
+    const T* data = static_cast<const T*>(slice.buffer->contents());
+    std::vector<std::vector<T>> all;
+    bool gaps_untouched = true;
+    for (int r = 0; r < rows_; ++r) {
+      const T* row = data + stride * static_cast<std::size_t>(r);
+      all.emplace_back(row, row + width);
+      for (std::size_t i = width; r + 1 < rows_ && i < stride; ++i) {
+        float gap;
+        std::memcpy(&gap, row + i, sizeof gap);
+        gaps_untouched = gaps_untouched && is_untouched(gap);
+      }
+    }
+    boost::ut::expect(gaps_untouched) << "a kernel wrote outside of its rows";
+    return all;
+  }
+
+  int rows_;
+  int matrix_count_ = 0;
+  graph::Step step_{};
+  metal::layout::Step params_{};
+  metal::layout::Run run_{};
+  metal::BoundStep bound_{};
+  std::vector<std::unique_ptr<link::Matrix>> matrices_;
+  std::vector<metal::Owned<MTL::Buffer>> held_;
+  std::map<MTL::Buffer*, std::size_t> widths_;
+};
+
+}  // namespace lapidary::test
