@@ -32,7 +32,7 @@ Work work_of(std::span<const SegmentId> segments, const link::Run& run) {
 class MetalExecutor final : public link::Executor {
  public:
   MetalExecutor(const link::Program& program, const CaptureOptions& capture)
-      : program_(program), capture_(capture), weights_(gpu_, program), memory_(gpu_, program),
+      : program_(program), capture_(capture), gpu_(archive_path()), weights_(gpu_, program), memory_(gpu_, program),
         recorder_(program, weights_, memory_), done_(NS::TransferPtr(gpu_.device()->newSharedEvent())) {
     make_resident();
     for (int id = 0; id < graph::kSegmentCount; ++id)
@@ -43,6 +43,7 @@ class MetalExecutor final : public link::Executor {
     for (int rows = 1; rows <= program.plan.verify_rows; ++rows)
       for (const SegmentId id : {SegmentId::forward, SegmentId::head, SegmentId::select}) prepare({id, rows, 1});
     if (program.assistant) prepare({SegmentId::draft, 1, 1});
+    gpu_.keep_pipelines();
   }
 
   ~MetalExecutor() override {

@@ -19,7 +19,7 @@ std::string message_of(NS::Error* error) { return error ? error->localizedDescri
 
 NS::String* text_of(const std::string& text) { return NS::String::string(text.c_str(), NS::UTF8StringEncoding); }
 
-Gpu::Gpu() : device_(NS::TransferPtr(MTL::CreateSystemDefaultDevice())) {
+Gpu::Gpu(const std::string& archive_path) : device_(NS::TransferPtr(MTL::CreateSystemDefaultDevice())) {
   const Pool pool;
   if (!device_) fail(ErrorKind::io, "metal", "device, expected one that runs Metal, got none");
   queue_ = NS::TransferPtr(device_->newCommandQueue());
@@ -30,6 +30,7 @@ Gpu::Gpu() : device_(NS::TransferPtr(MTL::CreateSystemDefaultDevice())) {
   NS::Error* error = nullptr;
   library_ = NS::TransferPtr(device_->newLibrary(text_of(kShaderText), options.get(), &error));
   if (!library_) fail(ErrorKind::io, "metal", "shaders, expected text that compiles, got: " + message_of(error));
+  archive_.emplace(device_.get(), archive_path);
 }
 
 std::string Gpu::name() const {
@@ -60,7 +61,7 @@ MTL::ComputePipelineState* Gpu::pipeline(const Dispatch& dispatch) {
   descriptor->setLabel(text_of(key));
   descriptor->setComputeFunction(function.get());
   descriptor->setSupportIndirectCommandBuffers(true);
-  pipeline = NS::TransferPtr(device_->newComputePipelineState(descriptor.get(), MTL::PipelineOptionNone, nullptr, &error));
+  pipeline = archive_->pipeline(descriptor.get(), &error);
   if (!pipeline) fail(ErrorKind::io, "metal", key + ", expected a pipeline, got: " + message_of(error));
   if (pipeline->maxTotalThreadsPerThreadgroup() < static_cast<NS::UInteger>(dispatch.threads))
     fail(ErrorKind::io, "metal", key + ", expected " + std::to_string(dispatch.threads) + " threads in a threadgroup, got " +

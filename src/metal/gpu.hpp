@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <Metal/Metal.hpp>
 
+#include "metal/archive.hpp"
 #include "metal/step.hpp"
 
 namespace lapidary::metal {
@@ -29,7 +31,8 @@ class Pool {
 
 class Gpu {
  public:
-  Gpu();  // the system's default device; compiles the shader library
+  // The system's default device; compiles the shader library. Pipelines are kept in a file at `archive_path` (empty: nowhere).
+  explicit Gpu(const std::string& archive_path = "");
 
   MTL::Device* device() const { return device_.get(); }
   MTL::CommandQueue* queue() const { return queue_.get(); }
@@ -46,11 +49,13 @@ class Gpu {
 
   // Built when first asked for: by kernel and constants.
   MTL::ComputePipelineState* pipeline(const Dispatch& dispatch);
+  void keep_pipelines() { archive_->save(); }  // for the next start
 
  private:
   Owned<MTL::Device> device_;
   Owned<MTL::CommandQueue> queue_;
   Owned<MTL::Library> library_;
+  std::optional<Archive> archive_;
   std::map<std::string, Owned<MTL::ComputePipelineState>> pipelines_;
 };
 

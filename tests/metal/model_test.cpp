@@ -120,7 +120,7 @@ const suite<"metal drafts"> drafts = [] {
 };
 
 const suite<"metal device"> device = [] {
-  "what may overlap may run in any order"_test = [] {
+  "what may overlap may run in any order, on any family of devices"_test = [] {
     const std::string arguments = " generate --temperature 0.8 --seed 5 --max-tokens 8 'Give me JSON for 2 people.'";
     const std::string program = std::string(LAPIDARY_PROGRAM) + "-metal";
     const Outcome in_order = shell(program + arguments);
@@ -129,6 +129,12 @@ const suite<"metal device"> device = [] {
       const Outcome shuffled = shell(std::string("SOFTMETAL_SEED=") + seed + " " + program + arguments);
       expect(shuffled.status == 0_i) << shuffled.err;
       expect(shuffled.out == in_order.out) << "seed" << seed;
+    }
+    // Older devices: one that has to be shown its pipelines, one that does not replay.
+    for (const char* family : {"7", "5"}) {
+      const Outcome older = shell(std::string("SOFTMETAL_FAMILY=") + family + " " + program + arguments);
+      expect(older.status == 0_i) << older.err;
+      expect(older.out == in_order.out) << "family" << family;
     }
   };
 

@@ -19,6 +19,13 @@ const suite<"shaders"> shaders = [] {
     expect(outcome.status == 0_i) << outcome.out << outcome.err;
   };
 
+  "no kernel has a race or leaves its memory"_test = [&] {
+    const Outcome outcome =
+        shell("SOFTMETAL_CHECK=1 " + std::string(LAPIDARY_PROGRAM) + "-metal metal-check --kernels --out " + folder.path("receipt.json"));
+    expect(outcome.status == 0_i) << outcome.out << outcome.err;
+    expect(outcome.out.find("\nok ") != std::string::npos);
+  };
+
   "the shaders compile for CUDA, where there is nvcc"_test = [&] {
     const Outcome outcome = shell(tools + "compile-cuda " + text + " " + folder.path("all.ptx"));
     expect(outcome.status == 0_i) << outcome.out << outcome.err;

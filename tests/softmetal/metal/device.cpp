@@ -23,7 +23,7 @@ struct Device : Implements<Device, MTL::Device> {
   std::uint64_t max_working_set() const { return std::uint64_t{1} << 36; }
   std::uint64_t registry_id() const { return 1; }
   bool supports_family(MTL::GPUFamily family) {
-    const bool apple = family >= MTL::GPUFamilyApple1 && family <= MTL::GPUFamilyApple9;
+    const bool apple = family >= MTL::GPUFamilyApple1 && family < MTL::GPUFamilyApple1 + settings().family;
     const bool common = family >= MTL::GPUFamilyCommon1 && family <= MTL::GPUFamilyCommon3;
     return apple || common || family == MTL::GPUFamilyMac2 || family == MTL::GPUFamilyMetal3;
   }

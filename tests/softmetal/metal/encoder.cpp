@@ -73,7 +73,11 @@ void Encoder::dispatch(const Grid& grid) {
   });
 }
 
-void Encoder::dispatch_threadgroups(MTL::Size groups, MTL::Size threads) { dispatch({groups, threads, false}); }
+// Families before the M3 want an empty dispatch of pipelines that they meet in indirect commands.
+void Encoder::dispatch_threadgroups(MTL::Size groups, MTL::Size threads) {
+  if (settings().family < 9 && groups.width + groups.height + groups.depth == 0) return;
+  dispatch({groups, threads, false});
+}
 void Encoder::dispatch_threads(MTL::Size grid, MTL::Size threads) { dispatch({grid, threads, true}); }
 
 void Encoder::execute_commands(const MTL::IndirectCommandBuffer* commands, NS::Range range) {

@@ -29,6 +29,7 @@ Settings from_environment() {
   // The checker sees one thread at a time.
   settings.threads = settings.check ? 1 : static_cast<int>(number("SOFTMETAL_THREADS", cores > 0 ? cores : 1));
   settings.max_threads = number("SOFTMETAL_MAX_THREADS", 1024);
+  settings.family = static_cast<int>(number("SOFTMETAL_FAMILY", 9));
   settings.page_bytes = number("SOFTMETAL_PAGE", static_cast<std::uint64_t>(::getpagesize()));
   settings.cache = text("SOFTMETAL_CACHE", SOFTMETAL_DEFAULT_CACHE);
   settings.compiler = text("SOFTMETAL_CXX", "clang++-19");

@@ -14,6 +14,7 @@ struct Settings {
   bool report = false;           // say at the end what was used and what is left
   int threads = 1;               // that run threadgroups
   std::size_t max_threads = 0;   // of a threadgroup, as pipelines report it
+  int family = 9;                // of Apple's GPUs: 7 is the M1, 9 the M3
   std::size_t page_bytes = 0;    // that buffers over existing memory are made of
   std::string cache;             // folder of compiled libraries
   std::string compiler;
