@@ -13,7 +13,7 @@ for path in files:
     with open(path) as file:
         text += f'#line 1 "{os.path.basename(path)}"\n' + file.read()
 if out.endswith(".cpp"):
-    # A string literal has a limit in some compilers: one piece for each file's worth of lines.
+    # One literal for each line: their length is limited in some compilers.
     pieces = "\n".join(f'R"msl({line})msl" "\\n"' for line in text.splitlines())
     text = f"namespace lapidary::metal {{\nextern const char* const kShaderText;\nconst char* const kShaderText =\n{pieces};\n}}\n"
 with open(out, "w") as file:

@@ -20,8 +20,6 @@ using graph::RoundState;
 using graph::RowSet;
 using graph::SegmentId;
 
-bool is_prompt(SegmentId id) { return id == SegmentId::prefill || id == SegmentId::prefill_all; }
-
 // Nothing for single steps.
 Work work_of(std::span<const SegmentId> segments, const link::Run& run) {
   if (segments.empty()) return Work::none;
@@ -33,8 +31,9 @@ class MetalExecutor final : public link::Executor {
  public:
   MetalExecutor(const link::Program& program, const CaptureOptions& capture)
       : program_(program), capture_(capture), gpu_(archive_path()), weights_(gpu_, program), memory_(gpu_, program),
-        recorder_(program, weights_, memory_), done_(NS::TransferPtr(gpu_.device()->newSharedEvent())) {
+        recorder_(gpu_, program, weights_, memory_), done_(NS::TransferPtr(gpu_.device()->newSharedEvent())) {
     make_resident();
+    for (std::size_t i = 0; i < begins_.size(); ++i) gpu_.prepare(begins_[i] = begin_run(memory_.ring[i], memory_.now));
     for (int id = 0; id < graph::kSegmentCount; ++id)
       for (const graph::Step& step : program.graph->segments[static_cast<std::size_t>(id)].steps)
         segment_bytes_[static_cast<std::size_t>(id)] += static_cast<double>(link::weight_bytes(program, step));
@@ -105,10 +104,10 @@ class MetalExecutor final : public link::Executor {
     const bool round = run.chunk.rows.empty();
     if (round || run.request || run.tap || run.times) wait();  // the host reads or writes what runs in flight may change
     const RowCounts rows = row_counts(segments, run);
-    const RunPlaces& place = next_place();
-    write(run, rows, place);
+    const std::size_t place_number = next_place();
+    write(run, rows, memory_.ring[place_number]);
     const int ranges = kv_ranges(run, rows);
-    const auto begin = [&](MTL::ComputeCommandEncoder* encoder) { encode(encoder, gpu_, begin_run(place, memory_.now), 1); };
+    const auto begin = [&](MTL::ComputeCommandEncoder* encoder) { encode(encoder, begins_[place_number], 1); };
     if (run.tap || run.times) {
       submit({}, run, begin);
       wait();
@@ -155,9 +154,9 @@ class MetalExecutor final : public link::Executor {
   }
 
   // The next place in the ring of runs, once the run that used it last is done.
-  const RunPlaces& next_place() {
+  std::size_t next_place() {
     while (!flights_.empty() && flights_.front().number + kRunsInFlight <= submitted_ + 1) land();
-    return memory_.ring[submitted_ % kRunsInFlight];
+    return submitted_ % kRunsInFlight;
   }
 
   void write(const link::Run& run, const RowCounts& rows, const RunPlaces& place) {
@@ -224,7 +223,7 @@ class MetalExecutor final : public link::Executor {
   void encode_segment(MTL::ComputeCommandEncoder* encoder, SegmentId id, const RowCounts& rows, int ranges) {
     encoder->memoryBarrier(MTL::BarrierScopeBuffers);
     if (!is_prompt(id) && gpu_.replays()) return replay(variant_of(id, rows, ranges)).execute(encoder);
-    for (const RecordedStep& step : recording(variant_of(id, rows, ranges))) metal::encode(encoder, gpu_, step, rows);
+    for (const RecordedStep& step : recording(variant_of(id, rows, ranges))) metal::encode(encoder, step, rows);
   }
 
   Variant variant_of(SegmentId id, const RowCounts& rows, int ranges) const {
@@ -238,7 +237,7 @@ class MetalExecutor final : public link::Executor {
     for (const RecordedStep& step : recording(variant_of(id, rows, ranges))) {
       const int count = rows.of(*step.step);
       if (count == 0) continue;
-      submit({}, run, [&](MTL::ComputeCommandEncoder* encoder) { metal::encode(encoder, gpu_, step, rows); });
+      submit({}, run, [&](MTL::ComputeCommandEncoder* encoder) { metal::encode(encoder, step, rows); });
       wait();
       (*run.tap)(result_of(id, *step.step, count, run));
     }
@@ -251,7 +250,7 @@ class MetalExecutor final : public link::Executor {
       const int count = rows.of(*step.step);
       if (count == 0) continue;
       pieces.push_back({std::string(name_of(step.step->op)),
-                        [&](MTL::ComputeCommandEncoder* encoder) { metal::encode(encoder, gpu_, step, rows); }});
+                        [&](MTL::ComputeCommandEncoder* encoder) { metal::encode(encoder, step, rows); }});
       run.times->push_back({id, step.step, static_cast<std::size_t>(count)});
     }
     const std::vector<Seconds> seconds = clock_->run(pieces);
@@ -370,6 +369,7 @@ class MetalExecutor final : public link::Executor {
   Recorder recorder_;
   Owned<MTL::ResidencySet> resident_;
   Owned<MTL::SharedEvent> done_;
+  std::array<Dispatch, kRunsInFlight> begins_;  // of a run, by its place in the ring
   std::map<Variant, std::vector<RecordedStep>> recordings_;
   std::map<Variant, Replay> replays_;
   std::array<double, graph::kSegmentCount> segment_bytes_{};

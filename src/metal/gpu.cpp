@@ -46,11 +46,12 @@ Owned<MTL::Buffer> Gpu::allocate(std::size_t bytes, const std::string& label) co
   return buffer;
 }
 
-MTL::ComputePipelineState* Gpu::pipeline(const Dispatch& dispatch) {
+void Gpu::prepare(Dispatch& dispatch) {
   const Pool pool;
   const std::string key = key_of(dispatch);
   Owned<MTL::ComputePipelineState>& pipeline = pipelines_[key];
-  if (pipeline) return pipeline.get();
+  dispatch.pipeline = pipeline.get();
+  if (pipeline) return;
   const auto constants = NS::TransferPtr(MTL::FunctionConstantValues::alloc()->init());
   for (const Constant& constant : dispatch.constants)
     constants->setConstantValue(&constant.value, MTL::DataTypeInt, static_cast<NS::UInteger>(constant.index));
@@ -66,7 +67,7 @@ MTL::ComputePipelineState* Gpu::pipeline(const Dispatch& dispatch) {
   if (pipeline->maxTotalThreadsPerThreadgroup() < static_cast<NS::UInteger>(dispatch.threads))
     fail(ErrorKind::io, "metal", key + ", expected " + std::to_string(dispatch.threads) + " threads in a threadgroup, got " +
                                      std::to_string(pipeline->maxTotalThreadsPerThreadgroup()));
-  return pipeline.get();
+  dispatch.pipeline = pipeline.get();
 }
 
 MTL::Size groups_of(const Dispatch& dispatch, int rows) {
@@ -75,8 +76,8 @@ MTL::Size groups_of(const Dispatch& dispatch, int rows) {
                    static_cast<NS::UInteger>(dispatch.groups_z));
 }
 
-void encode(MTL::ComputeCommandEncoder* encoder, Gpu& gpu, const Dispatch& dispatch, int rows) {
-  encoder->setComputePipelineState(gpu.pipeline(dispatch));
+void encode(MTL::ComputeCommandEncoder* encoder, const Dispatch& dispatch, int rows) {
+  encoder->setComputePipelineState(dispatch.pipeline);
   for (const Binding& binding : dispatch.bindings)
     encoder->setBuffer(binding.slice.buffer, binding.slice.offset_bytes, static_cast<NS::UInteger>(binding.index));
   if (dispatch.threadgroup_bytes)

@@ -47,8 +47,8 @@ class Gpu {
   // Zeroed memory that host and device share.
   Owned<MTL::Buffer> allocate(std::size_t bytes, const std::string& label) const;
 
-  // Built when first asked for: by kernel and constants.
-  MTL::ComputePipelineState* pipeline(const Dispatch& dispatch);
+  // Gives a dispatch its pipeline, built when first asked for: by kernel and constants.
+  void prepare(Dispatch& dispatch);
   void keep_pipelines() { archive_->save(); }  // for the next start
 
  private:
@@ -63,7 +63,7 @@ class Gpu {
 MTL::Size groups_of(const Dispatch& dispatch, int rows);
 
 // Encodes a dispatch directly.
-void encode(MTL::ComputeCommandEncoder* encoder, Gpu& gpu, const Dispatch& dispatch, int rows);
+void encode(MTL::ComputeCommandEncoder* encoder, const Dispatch& dispatch, int rows);
 
 // The text of the shader library: layout.h, common.metal and the families.
 extern const char* const kShaderText;

@@ -11,15 +11,15 @@ using graph::SegmentId;
 
 namespace {
 
-bool is_prompt(SegmentId id) { return id == SegmentId::prefill || id == SegmentId::prefill_all; }
-
 Slice behind(const Slice& slice, std::size_t bytes) { return {slice.buffer, slice.offset_bytes + bytes}; }
 
 }  // namespace
 
+bool is_prompt(SegmentId id) { return id == SegmentId::prefill || id == SegmentId::prefill_all; }
+
 // Parameters do not depend on the variant: they are written here, once.
-Recorder::Recorder(const link::Program& program, const Weights& weights, Memory& memory)
-    : program_(program), weights_(weights), memory_(memory) {
+Recorder::Recorder(Gpu& gpu, const link::Program& program, const Weights& weights, Memory& memory)
+    : gpu_(gpu), program_(program), weights_(weights), memory_(memory) {
   std::size_t number = 0;
   for (int id = 0; id < graph::kSegmentCount; ++id) {
     first_step_[static_cast<std::size_t>(id)] = number;
@@ -115,7 +115,9 @@ std::vector<RecordedStep> Recorder::record(const Variant& variant) const {
       return static_cast<std::size_t>(earlier) >= last_barrier;
     });
     if (waits) last_barrier = i;
-    steps.push_back({&step, waits, dispatches_of(bind(variant, step, first_step_[static_cast<std::size_t>(variant.segment)] + i))});
+    const std::size_t number = first_step_[static_cast<std::size_t>(variant.segment)] + i;
+    RecordedStep& recorded = steps.emplace_back(RecordedStep{&step, waits, dispatches_of(bind(variant, step, number))});
+    for (Dispatch& dispatch : recorded.dispatches) gpu_.prepare(dispatch);
   }
   return steps;
 }

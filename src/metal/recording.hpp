@@ -24,10 +24,13 @@ struct Variant {
   auto operator<=>(const Variant&) const = default;
 };
 
+bool is_prompt(graph::SegmentId id);
+
 class Recorder {
  public:
-  Recorder(const link::Program& program, const Weights& weights, Memory& memory);
+  Recorder(Gpu& gpu, const link::Program& program, const Weights& weights, Memory& memory);
 
+  // With all pipelines it takes.
   std::vector<RecordedStep> record(const Variant& variant) const;
 
   // Where an operand of a step lies.
@@ -40,6 +43,7 @@ class Recorder {
  private:
   BoundStep bind(const Variant& variant, const graph::Step& step, std::size_t number) const;
 
+  Gpu& gpu_;
   const link::Program& program_;
   const Weights& weights_;
   const Memory& memory_;

@@ -30,9 +30,9 @@ Replay::Replay(Gpu& gpu, const std::vector<RecordedStep>& steps, int rows, const
     for (std::size_t i = 0; i < step.dispatches.size(); ++i) {
       const Dispatch& dispatch = step.dispatches[i];
       MTL::IndirectComputeCommand* command = commands_->indirectComputeCommand(number++);
-      MTL::ComputePipelineState* pipeline = gpu.pipeline(dispatch);
-      if (gpu.forgets_pipelines() && std::ranges::find(to_set_, pipeline) == to_set_.end()) to_set_.push_back(pipeline);
-      command->setComputePipelineState(pipeline);
+      if (gpu.forgets_pipelines() && std::ranges::find(to_set_, dispatch.pipeline) == to_set_.end())
+        to_set_.push_back(dispatch.pipeline);
+      command->setComputePipelineState(dispatch.pipeline);
       for (const Binding& binding : dispatch.bindings)
         command->setKernelBuffer(binding.slice.buffer, binding.slice.offset_bytes, static_cast<NS::UInteger>(binding.index));
       if (dispatch.threadgroup_bytes)
@@ -50,12 +50,12 @@ void Replay::execute(MTL::ComputeCommandEncoder* encoder) const {
   encoder->executeCommandsInBuffer(commands_.get(), NS::Range(0, count_));
 }
 
-void encode(MTL::ComputeCommandEncoder* encoder, Gpu& gpu, const RecordedStep& step, const RowCounts& rows) {
+void encode(MTL::ComputeCommandEncoder* encoder, const RecordedStep& step, const RowCounts& rows) {
   const int count = rows.of(*step.step);
   if (count == 0) return;
   for (std::size_t i = 0; i < step.dispatches.size(); ++i) {
     if (step.barrier || i > 0) encoder->memoryBarrier(MTL::BarrierScopeBuffers);
-    encode(encoder, gpu, step.dispatches[i], count);
+    encode(encoder, step.dispatches[i], count);
   }
 }
 

@@ -24,6 +24,6 @@ struct RowCounts {
 
   int of(const graph::Step& step) const;
 };
-void encode(MTL::ComputeCommandEncoder* encoder, Gpu& gpu, const RecordedStep& step, const RowCounts& rows);
+void encode(MTL::ComputeCommandEncoder* encoder, const RecordedStep& step, const RowCounts& rows);
 
 }  // namespace lapidary::metal

@@ -78,6 +78,7 @@ struct Dispatch {
   int groups_x = 1, rows_per_group = 1, groups_z = 1;
   int threads = 32;                        // of a threadgroup, a multiple of 32
   int threadgroup_bytes = 0;               // of [[threadgroup(0)]]
+  MTL::ComputePipelineState* pipeline = nullptr;  // made from the above by Gpu::prepare, before it is encoded
 };
 
 // The parameters of a step as its dims say them; where its operands, matrices and K/V lie is not in there.

@@ -17,7 +17,7 @@ unsigned long compiled_with(const std::string& path) {
   metal::Gpu gpu(path);
   metal::Dispatch dispatch;
   dispatch.kernel = "keep_draft";
-  gpu.pipeline(dispatch);
+  gpu.prepare(dispatch);
   gpu.keep_pipelines();
   return softmetal_message_count(kAdd) - before;
 }

@@ -119,6 +119,27 @@ const suite<"metal drafts"> drafts = [] {
   };
 };
 
+const suite<"metal prompts"> prompts = [] {
+  "what was generated is computed again when it comes back in a prompt"_test = [] {
+    Loaded model(kFixtures + "/models/dense-4bit", {.context_tokens = 256});
+    const Tokens prompt = random_tokens(200, 12);
+    const auto logits_of = [](const decode::Session& session) {
+      return std::vector<std::vector<float>>{{session.logits(0).begin(), session.logits(0).end()}};
+    };
+    decode::Session session(model.program, *model.executor);
+    session.prefill(prompt);
+    Tokens conversation = prompt;
+    for (const std::int32_t token : decode::greedy(session, 9)) conversation.push_back(token);
+    expect(eq(session.keep_common_prefix(conversation), 12));  // all of it is in the cache, but not as a prompt
+    session.prefill(std::span(conversation).subspan(12));
+    const auto kept = logits_of(session);
+
+    decode::Session anew(model.program, *model.executor);
+    anew.prefill(conversation);
+    expect(different_rows(kept, logits_of(anew)) == 0_i);
+  };
+};
+
 const suite<"metal device"> device = [] {
   "what may overlap may run in any order, on any family of devices"_test = [] {
     const std::string arguments = " generate --temperature 0.8 --seed 5 --max-tokens 8 'Give me JSON for 2 people.'";

@@ -21,11 +21,14 @@ inline metal::Gpu& gpu() {
 }
 
 // Runs some dispatches and nothing else. Whatever the device reports is a failure.
-inline void run_alone(const std::vector<metal::Dispatch>& dispatches, int rows) {
+inline void run_alone(std::vector<metal::Dispatch> dispatches, int rows) {
   const metal::Pool pool;
   MTL::CommandBuffer* commands = gpu().queue()->commandBuffer();
   MTL::ComputeCommandEncoder* encoder = commands->computeCommandEncoder();
-  for (const metal::Dispatch& dispatch : dispatches) metal::encode(encoder, gpu(), dispatch, rows);
+  for (metal::Dispatch& dispatch : dispatches) {
+    gpu().prepare(dispatch);
+    metal::encode(encoder, dispatch, rows);
+  }
   encoder->endEncoding();
   commands->commit();
   commands->waitUntilCompleted();

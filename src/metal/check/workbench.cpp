@@ -13,8 +13,9 @@ Slice Workbench::hold(const void* data, std::size_t bytes) {
   return {buffer.get(), 0};
 }
 
-double Workbench::run(const std::vector<Dispatch>& dispatches, int rows, bool replayed) {
+double Workbench::run(std::vector<Dispatch> dispatches, int rows, bool replayed) {
   const Pool pool;
+  for (Dispatch& dispatch : dispatches) gpu_.prepare(dispatch);
   std::optional<Replay> replay;
   if (replayed) replay.emplace(gpu_, std::vector<RecordedStep>{{nullptr, true, dispatches}}, rows, "check");
   MTL::CommandBuffer* commands = gpu_.queue()->commandBuffer();
@@ -24,7 +25,7 @@ double Workbench::run(const std::vector<Dispatch>& dispatches, int rows, bool re
   for (const Dispatch& dispatch : dispatches) {
     kernels_.insert(dispatch.kernel);
     if (!replay) {
-      encode(encoder, gpu_, dispatch, rows);
+      encode(encoder, dispatch, rows);
       continue;
     }
     for (const Binding& binding : dispatch.bindings)

@@ -31,7 +31,7 @@ class Workbench {
 
   // Runs the dispatches one after the other, encoded directly or replayed from an indirect command buffer. Returns seconds
   // on the device; fails with what the device says.
-  double run(const std::vector<Dispatch>& dispatches, int rows, bool replayed);
+  double run(std::vector<Dispatch> dispatches, int rows, bool replayed);
 
   const std::set<std::string>& kernels() const { return kernels_; }  // that have run
 
