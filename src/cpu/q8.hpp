@@ -43,6 +43,14 @@ class Walk {
     return stream * quarter_ + (at < quarter_ ? at : at - quarter_);
   }
 
+  // The first step after this one whose rows do not all follow those of the step before.
+  int next_jump(int step) const {
+    int next = quarter_;
+    for (int stream = 1; stream < kStreams; ++stream)
+      if (const int jump = quarter_ - stream * shift_; jump > step) next = std::min(next, jump);
+    return next;
+  }
+
   // Calls work(first, count) for runs of rows that make up the steps.
   template <class Work>
   void for_each_run(Range steps, Work work) const {

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <iterator>
 
-#define LAPIDARY_INLINE inline __attribute__((always_inline))
+#include "cpu/q8_i8mm_row.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -320,6 +320,10 @@ void multiply_pairs(const Q8Weights& w, const Q8Tile& tile, float* const* y, Ran
 
 template <int Bits, int Group>
 void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
+  if constexpr (Bits == 4 && Group == 64)
+    if (tile.rows == 1 && in_order::can_multiply(w))
+      return w.cols >= kLongRow ? in_order::multiply<true>(w, tile, y[0], steps)
+                                : in_order::multiply<false>(w, tile, y[0], steps);
   if (tile.rows == 1)
     return w.cols >= kLongRow ? multiply_one<Bits, Group, true>(w, tile, y[0], steps)
                               : multiply_one<Bits, Group, false>(w, tile, y[0], steps);

@@ -1,0 +1,179 @@
+// Products of one row of activations with weights of 4 bits in groups of 64, written in the order in which they are to run.
+//
+// A core holds some dozens of vector operations that wait for their operands, and while it is full nothing else enters. So an
+// operation stands where its operands are about to be there: what brings the sums of a group together stands among the products
+// of the next group. Compilers order by other rules. Hence the assembly: `volatile` keeps the order, registers are the compiler's.
+#pragma once
+
+#include <arm_neon.h>
+
+#include "cpu/q8.hpp"
+
+#define LAPIDARY_INLINE inline __attribute__((always_inline))
+
+namespace lapidary::cpu::in_order {
+
+// ---- one instruction each; loads move the pointer on
+
+LAPIDARY_INLINE void load(const std::uint8_t*& at, uint8x16_t& a, uint8x16_t& b) {
+  asm volatile("ldp %q0, %q1, [%2], #32" : "=w"(a), "=w"(b), "+r"(at));
+}
+LAPIDARY_INLINE void load(const std::int8_t*& at, int8x16_t& a, int8x16_t& b) {
+  asm volatile("ldp %q0, %q1, [%2], #32" : "=w"(a), "=w"(b), "+r"(at));
+}
+LAPIDARY_INLINE void load(const std::uint32_t*& at, uint32x4_t& words) {
+  asm volatile("ldr %q0, [%1], #16" : "=w"(words), "+r"(at));
+}
+LAPIDARY_INLINE void load(const float*& at, float32x2_t& pair) { asm volatile("ldr %d0, [%1], #8" : "=w"(pair), "+r"(at)); }
+LAPIDARY_INLINE void fetch_ahead(const std::uint8_t* at) { asm volatile("prfm pldl1keep, [%0, #384]" : : "r"(at)); }
+LAPIDARY_INLINE void set_zero(int32x4_t& x) { asm volatile("movi %0.2d, #0" : "=w"(x)); }
+LAPIDARY_INLINE void shift_up(uint8x16_t& low, uint8x16_t bytes) {
+  asm volatile("shl %0.16b, %1.16b, #4" : "=w"(low) : "w"(bytes));
+}
+LAPIDARY_INLINE void add_dots(int32x4_t& sum, uint8x16_t w, int8x16_t q) {
+  asm volatile("usdot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(w), "w"(q));
+}
+LAPIDARY_INLINE void add_pairs(int32x4_t& sum, int32x4_t a, int32x4_t b) {
+  asm volatile("addp %0.4s, %1.4s, %2.4s" : "=w"(sum) : "w"(a), "w"(b));
+}
+LAPIDARY_INLINE void to_float(float32x4_t& x, int32x4_t from) { asm volatile("scvtf %0.4s, %1.4s" : "=w"(x) : "w"(from)); }
+LAPIDARY_INLINE void take_upper(float32x4_t& scale, uint32x4_t words, uint32x4_t upper) {
+  asm volatile("and %0.16b, %1.16b, %2.16b" : "=w"(scale) : "w"(words), "w"(upper));
+}
+LAPIDARY_INLINE void take_lower(float32x4_t& bias, uint32x4_t words) {
+  asm volatile("shl %0.4s, %1.4s, #16" : "=w"(bias) : "w"(words));
+}
+LAPIDARY_INLINE void multiply_by_first(float32x4_t& product, float32x4_t x, float32x2_t pair) {
+  asm volatile("fmul %0.4s, %1.4s, %2.s[0]" : "=w"(product) : "w"(x), "w"(pair));
+}
+LAPIDARY_INLINE void add_product(float32x4_t& sum, float32x4_t a, float32x4_t b) {
+  asm volatile("fmla %0.4s, %1.4s, %2.4s" : "+w"(sum) : "w"(a), "w"(b));
+}
+LAPIDARY_INLINE void add_product_by_second(float32x4_t& sum, float32x4_t x, float32x2_t pair) {
+  asm volatile("fmla %0.4s, %1.4s, %2.s[1]" : "+w"(sum) : "w"(x), "w"(pair));
+}
+
+// ---- the four rows of a step, group by group
+
+struct Flow {
+  const std::uint8_t* weights[kStreams];
+  const std::int8_t* q;
+  const std::uint32_t* scales;  // of the group before, like the next two
+  const float* factors;
+  int32x4_t dots[kStreams], dots01;
+  float32x4_t sums;
+  uint32x4_t upper;
+};
+
+// The products of the next group; those of the group before come into the sums.
+template <bool Ahead>
+LAPIDARY_INLINE void turn(Flow& f) {
+  uint8x16_t w[kStreams][2], low[kStreams][2];
+  int8x16_t q[4];
+  uint32x4_t words;
+  float32x2_t factors;
+  int32x4_t dots23, dots;
+  float32x4_t before, scale, bias, step;
+  if constexpr (Ahead)
+    for (const std::uint8_t* at : f.weights) fetch_ahead(at);
+  load(f.weights[2], w[2][0], w[2][1]);
+  add_pairs(dots23, f.dots[2], f.dots[3]);
+  load(f.weights[0], w[0][0], w[0][1]);
+  load(f.q, q[0], q[1]);
+  load(f.weights[1], w[1][0], w[1][1]);
+  load(f.q, q[2], q[3]);
+  load(f.weights[3], w[3][0], w[3][1]);
+  load(f.factors, factors);
+  load(f.scales, words);
+  shift_up(low[0][0], w[0][0]);
+  shift_up(low[1][0], w[1][0]);
+  add_pairs(dots, f.dots01, dots23);
+  shift_up(low[2][0], w[2][0]);
+  set_zero(f.dots[0]);
+  add_dots(f.dots[0], w[0][0], q[0]);
+  take_upper(scale, words, f.upper);
+  shift_up(low[3][0], w[3][0]);
+  set_zero(f.dots[1]);
+  add_dots(f.dots[1], w[1][0], q[0]);
+  add_dots(f.dots[0], low[0][0], q[2]);
+  set_zero(f.dots[2]);
+  set_zero(f.dots[3]);
+  add_dots(f.dots[2], w[2][0], q[0]);
+  add_dots(f.dots[3], w[3][0], q[0]);
+  shift_up(low[0][1], w[0][1]);
+  multiply_by_first(step, scale, factors);
+  add_dots(f.dots[2], low[2][0], q[2]);
+  add_dots(f.dots[0], w[0][1], q[1]);
+  add_dots(f.dots[1], low[1][0], q[2]);
+  to_float(before, dots);
+  shift_up(low[2][1], w[2][1]);
+  shift_up(low[3][1], w[3][1]);
+  shift_up(low[1][1], w[1][1]);
+  add_dots(f.dots[3], low[3][0], q[2]);
+  add_dots(f.dots[3], w[3][1], q[1]);
+  add_dots(f.dots[1], w[1][1], q[1]);
+  add_dots(f.dots[2], w[2][1], q[1]);
+  add_dots(f.dots[0], low[0][1], q[3]);
+  add_dots(f.dots[1], low[1][1], q[3]);
+  add_dots(f.dots[2], low[2][1], q[3]);
+  add_dots(f.dots[3], low[3][1], q[3]);
+  take_lower(bias, words);
+  add_product(f.sums, before, step);
+  add_product_by_second(f.sums, bias, factors);
+  add_pairs(f.dots01, f.dots[0], f.dots[1]);
+}
+
+// Whole rows that follow each other in the file, at least two groups each.
+inline bool can_multiply(const Q8Weights& w) {
+  return w.rows % kStreams == 0 && w.cols >= 128 && w.row_bytes == static_cast<std::size_t>(w.cols) / 2;
+}
+
+// Steps between which no stream jumps: each reads on where it is.
+template <bool Ahead>
+void multiply_run(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps) {
+  const int groups = w.cols / 64;
+  const std::int8_t* const q = tile.q;
+  const float* const factors = tile.factors;
+  const std::uint32_t* const scales = w.scales + static_cast<std::size_t>(steps.begin) * groups * kStreams;
+  asm volatile("" : : : "memory");  // what was written before is there: the loads below are unknown to the compiler
+
+  Flow f{.q = q, .scales = scales, .factors = factors, .upper = vdupq_n_u32(0xffff0000u)};
+  float* out[kStreams];
+  for (int i = 0; i < kStreams; ++i) {
+    const int row = w.walk.row(steps.begin, i);
+    f.weights[i] = reinterpret_cast<const std::uint8_t*>(w.values) + row * w.row_bytes;
+    out[i] = y + row;
+    f.dots[i] = vdupq_n_s32(0);
+  }
+  f.dots01 = vdupq_n_s32(0);
+  f.sums = vdupq_n_f32(0.0f);
+  turn<Ahead>(f);  // the first group; there is none before it
+  f.scales = scales;
+  for (int step = steps.begin;;) {
+    f.factors = factors;
+    f.sums = vdupq_n_f32(0.0f);
+    for (int g = 1; g < groups; ++g) turn<Ahead>(f);
+    if (++step == steps.end) break;
+    f.q = q;
+    turn<Ahead>(f);
+    for (int i = 0; i < kStreams; ++i) *out[i]++ = f.sums[i];
+  }
+  // The last group.
+  const int32x4_t dots = vpaddq_s32(f.dots01, vpaddq_s32(f.dots[2], f.dots[3]));
+  const uint32x4_t words = vld1q_u32(f.scales);
+  const float32x2_t pair = vld1_f32(f.factors);
+  f.sums = vfmaq_f32(f.sums, vcvtq_f32_s32(dots), vmulq_lane_f32(vreinterpretq_f32_u32(vandq_u32(words, f.upper)), pair, 0));
+  f.sums = vfmaq_lane_f32(f.sums, vreinterpretq_f32_u32(vshlq_n_u32(words, 16)), pair, 1);
+  for (int i = 0; i < kStreams; ++i) *out[i] = f.sums[i];
+}
+
+template <bool Ahead>
+void multiply(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps) {
+  for (int begin = steps.begin; begin < steps.end;) {
+    const int end = std::min(steps.end, w.walk.next_jump(begin));
+    multiply_run<Ahead>(w, tile, y, {begin, end});
+    begin = end;
+  }
+}
+
+}  // namespace lapidary::cpu::in_order
