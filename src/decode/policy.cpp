@@ -3,25 +3,27 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace lapidary::decode {
 namespace {
 
 // The account: a share of the time, and a sum. The sum is a little less than promised, for costs that grow.
-constexpr double kLossShare = 0.02;
+constexpr double kLossShare = 0.015;
 constexpr double kLossSteps = 7.5;
-constexpr double kAccident = 2.0;          // a round is charged at most this times what it could cost
+constexpr double kAccident = 1.5;          // a round is charged at most this times what it could cost
 
 // What is assumed of costs that are not known: at most, and at best.
 constexpr double kUnknownDraftSteps = 6.0;                // a draft
 constexpr double kUnknownRowSteps = 2.0;                  // one row more
-constexpr double kHopefulRow = 0.2;                       // one row more, as a share of the rows before it
+constexpr double kHopefulRow = 0.2, kHopefulLateRow = 0.6;  // one row more, as a share of those before it: to 4, beyond
 constexpr double kGrowthPerToken = 0.001, kGrowth = 0.5;  // of a known cost since it was seen
 
 constexpr double kTick_s = 1e-9;           // no round is shorter
+constexpr double kUnlimited_s = std::numeric_limits<double>::infinity();
 constexpr double kBlend = 1.0 / 3.0;       // the weight of a new cost
-constexpr double kFarOff = 1.5;            // a cost that differs as much is believed when seen kBelieved times in a row
+constexpr double kFarOff = 1.5;            // a cost that grows as much is believed when seen kBelieved times in a row
 constexpr int kBelieved = 3;
 constexpr double kSlackSteps = 0.1;        // of a draft; less is no difference
 constexpr std::int64_t kStale = 4096;      // tokens after which a cost is not known any more
@@ -43,24 +45,17 @@ constexpr double kShortWait = 64, kLongWait = 1024, kSoon = 8;       // tokens
 
 }  // namespace
 
-bool Policy::Cost::observe(double observed_s, double slack_s) {
-  const bool high = observed_s > value_s * kFarOff + slack_s;
-  const bool low = observed_s < value_s / kFarOff - slack_s;
-  if (!settled()) {
-    const bool agrees = count == 1 && !high && !low;
-    value_s = agrees ? (value_s + observed_s) / 2 : observed_s;
-    count = agrees ? 2 : 1;
-    return true;
+// Nothing makes a round faster by accident.
+bool Policy::Cost::observe(double observed_s, double slack_s, double most_s) {
+  const bool low = count == 0 || observed_s < value_s / kFarOff - slack_s;
+  const bool high = count > 0 && observed_s > value_s * kFarOff + slack_s;
+  if (high) {
+    odd_s = odd_count == 0 ? observed_s : std::min(odd_s, observed_s);
+    if (++odd_count < kBelieved) return false;
   }
-  if (!high && !low) {
-    value_s += kBlend * (observed_s - value_s);
-    odd_count = 0;
-    return true;
-  }
-  if (odd_count > 0 && (odd_s > value_s) != high) odd_count = 0;
-  odd_s = odd_count == 0 ? observed_s : high ? std::min(odd_s, observed_s) : std::max(odd_s, observed_s);
-  if (++odd_count < kBelieved) return false;
-  value_s = odd_s;
+  if (low || high) value_s = std::min(low ? observed_s : odd_s, most_s);
+  else value_s += (settled() ? kBlend : 0.5) * (observed_s - value_s);
+  if (count == 0 || !low) count = std::min(count + 1, 2);
   odd_count = 0;
   return true;
 }
@@ -157,7 +152,7 @@ bool Policy::consider(Source& source, double best_gain) {
   if (source.rounds < kTrialRounds) return true;
 
   source.unprofitable = best_gain < kWorthIt ? source.unprofitable + 1 : 0;
-  if (best_gain >= kProven) {
+  if (best_gain >= kProven && source.rounds >= kPatience) {
     source.proven = true;
     source.interval_tokens = kShortWait;
   }
@@ -187,7 +182,7 @@ double Policy::verify_s(int width) const {
   while (below > 1 && !verify_[below].settled()) --below;
   if (below == 1) return step_s;
   const double row_s = std::max(0.0, now_s(verify_[below]) - step_s) / (below - 1);
-  return step_s + kHopefulRow * row_s * (width - 1);
+  return step_s + (width <= 4 ? kHopefulRow : kHopefulLateRow) * row_s * (width - 1);
 }
 
 double Policy::draft_s(int source) const {
@@ -278,7 +273,7 @@ void Policy::observe_plain(double plain_s) {
   step.value_s = expected_s;
   last_plain_s_ = plain_s;
   ++since_plain_;
-  if (!step.observe(plain_s, 0)) {
+  if (!step.observe(plain_s, 0, kUnlimited_s)) {
     step.value_s = before_s;
     plain_wanted_ = 1;
     return;
@@ -324,19 +319,19 @@ void Policy::observe_drafted(const RoundOutcome& outcome) {
 
   // Costs.
   const bool was_settled = verify.settled();
-  const auto learn = [&](Cost& cost, double observed_s, double slack_s) {
+  const auto learn = [&](Cost& cost, double observed_s, double slack_s, double most_s) {
     const double before_s = std::exchange(cost.value_s, now_s(cost));
-    if (cost.observe(observed_s, slack_s)) {
+    if (cost.observe(observed_s, slack_s, most_s)) {
       cost.since_plain = true;
       cost.seen_at_token = tokens_;
-      cost.excess = std::max(1.0, observed_s / std::max(cost.value_s, slack_s));
+      cost.excess = std::max(1.0, std::min(observed_s, most_s) / std::max(cost.value_s, slack_s));
     } else {
       cost.value_s = before_s;
     }
   };
   const double verify_before_s = now_s(verify);
-  learn(draft, draft_s, slack_s);
-  learn(verify, outcome.verify_s, 0);
+  learn(draft, draft_s, slack_s, kUnlimited_s);
+  learn(verify, outcome.verify_s, 0, (outcome.drafted + 1) * now_s(verify_[1]));
   ++since_plain_;
   if (was_settled && verify.since_plain) drift_ *= verify.value_s / verify_before_s;
   // Now that a width is known, make sure that it was not the step that changed meanwhile.

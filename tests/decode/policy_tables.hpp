@@ -88,7 +88,7 @@ struct Simulation {
 
   struct Result {
     std::vector<Round> rounds;
-    double worst_loss_steps = 0;  // the most that any run of rounds lost beyond 2 % of its time
+    double worst_loss_steps = 0;  // the most that any run of rounds lost beyond 1.5 % of its time
 
     // Tokens per step over the rounds from a token on, with as many tokens as such rounds give on average.
     double rate(const Depths& acceptance, int from_token = 0) const {
@@ -122,7 +122,7 @@ struct Simulation {
       policy.observe({.source = s, .drafted = k, .accepted = round.accepted, .draft_s = step_s * draft_steps,
                       .verify_s = step_s * verify_steps});
 
-      loss += 0.98 * round.steps - (round.accepted + 1);
+      loss += 0.985 * round.steps - (round.accepted + 1);
       result.worst_loss_steps = std::max(result.worst_loss_steps, loss - least_loss);
       least_loss = std::min(least_loss, loss);
       token += round.accepted + 1;
