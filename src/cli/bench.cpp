@@ -31,9 +31,9 @@ struct BenchFlags {
 using text::Value;
 
 // A line "RssAnon:  1234 kB" of what the system knows about this process; 0 where it does not tell.
-std::int64_t resident_bytes(const std::string& field) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
+std::int64_t resident_bytes(const std::string& field, const char* file = "/proc/self/status") {
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);)
     if (line.starts_with(field + ":")) return std::stoll(line.substr(field.size() + 1)) * 1024;
   return 0;
 }
@@ -212,11 +212,13 @@ class Bench {
     fill(session_.capacity());
     const link::MemoryPlan& plan = program_.plan;
     const std::int64_t anonymous = resident_bytes("RssAnon"), mapped = resident_bytes("RssFile");
+    const std::int64_t huge = resident_bytes("FilePmdMapped", "/proc/self/smaps_rollup");
     const auto bytes = [](std::size_t count) { return static_cast<std::int64_t>(count); };
     if (is_for_people()) {
-      std::printf("load %.3f s; memory %.1f MB of %.1f MB planned, weights %.1f MB of %.1f MB mapped\n", load_s_,
+      std::printf("load %.3f s; memory %.1f MB of %.1f MB planned, weights %.1f MB of %.1f MB mapped, %.0f %% in huge pages\n", load_s_,
                   static_cast<double>(anonymous) / 1e6, static_cast<double>(plan.anonymous_bytes()) / 1e6,
-                  static_cast<double>(mapped) / 1e6, static_cast<double>(plan.weights_mapped_bytes) / 1e6);
+                  static_cast<double>(mapped) / 1e6, static_cast<double>(plan.weights_mapped_bytes) / 1e6,
+                  100.0 * static_cast<double>(huge) / static_cast<double>(std::max<std::int64_t>(1, mapped)));
       return;
     }
     print(Value::Object{{"load_s", load_s_},
@@ -224,7 +226,8 @@ class Bench {
                         {"plan_anonymous_bytes", bytes(plan.anonymous_bytes())},
                         {"resident_anonymous_bytes", anonymous},
                         {"plan_weights_mapped_bytes", bytes(plan.weights_mapped_bytes)},
-                        {"resident_file_bytes", mapped}});
+                        {"resident_file_bytes", mapped},
+                        {"huge_file_bytes", huge}});
   }
 
   const BenchFlags flags_;
