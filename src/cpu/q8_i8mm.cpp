@@ -321,9 +321,7 @@ void multiply_pairs(const Q8Weights& w, const Q8Tile& tile, float* const* y, Ran
 template <int Bits, int Group>
 void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
   if constexpr (Bits == 4 && Group == 64)
-    if (tile.rows == 1 && in_order::can_multiply(w))
-      return w.cols >= kLongRow ? in_order::multiply<true>(w, tile, y[0], steps)
-                                : in_order::multiply<false>(w, tile, y[0], steps);
+    if (tile.rows == 1 && in_order::can_multiply(w)) return in_order::multiply(w, tile, y[0], steps);
   if (tile.rows == 1)
     return w.cols >= kLongRow ? multiply_one<Bits, Group, true>(w, tile, y[0], steps)
                               : multiply_one<Bits, Group, false>(w, tile, y[0], steps);

@@ -13,6 +13,8 @@
 
 namespace lapidary::cpu::in_order {
 
+inline constexpr int kLongRow = 10240;  // inputs from which on activations and streams no longer share the nearest cache
+
 // ---- one instruction each; loads move the pointer on
 
 LAPIDARY_INLINE void load(const std::uint8_t*& at, uint8x16_t& a, uint8x16_t& b) {
@@ -25,7 +27,7 @@ LAPIDARY_INLINE void load(const std::uint32_t*& at, uint32x4_t& words) {
   asm volatile("ldr %q0, [%1], #16" : "=w"(words), "+r"(at));
 }
 LAPIDARY_INLINE void load(const float*& at, float32x2_t& pair) { asm volatile("ldr %d0, [%1], #8" : "=w"(pair), "+r"(at)); }
-LAPIDARY_INLINE void fetch_ahead(const std::uint8_t* at) { asm volatile("prfm pldl1keep, [%0, #384]" : : "r"(at)); }
+LAPIDARY_INLINE void fetch_ahead(const std::uint8_t* at) { asm volatile("prfm pldl1strm, [%0, #512]" : : "r"(at)); }
 LAPIDARY_INLINE void set_zero(int32x4_t& x) { asm volatile("movi %0.2d, #0" : "=w"(x)); }
 LAPIDARY_INLINE void shift_up(uint8x16_t& low, uint8x16_t bytes) {
   asm volatile("shl %0.16b, %1.16b, #4" : "=w"(low) : "w"(bytes));
@@ -167,11 +169,11 @@ void multiply_run(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps)
   for (int i = 0; i < kStreams; ++i) *out[i] = f.sums[i];
 }
 
-template <bool Ahead>
-void multiply(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps) {
+inline void multiply(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps) {
   for (int begin = steps.begin; begin < steps.end;) {
     const int end = std::min(steps.end, w.walk.next_jump(begin));
-    multiply_run<Ahead>(w, tile, y, {begin, end});
+    if (w.cols < kLongRow) multiply_run<false>(w, tile, y, {begin, end});
+    else multiply_run<true>(w, tile, y, {begin, end});
     begin = end;
   }
 }

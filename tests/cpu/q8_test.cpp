@@ -152,6 +152,23 @@ suite<"q8 walk"> walk_suite = [] {
       }
   };
 
+  "rows follow each other up to the next jump, and not there"_test = [heights] {
+    for (const int rows : heights)
+      for (const int cols : {32, 256, 704, 1536, 2816, 5376, 16384, 21504}) {
+        const cpu::Walk walk(rows, cols);
+        const auto follows = [&](int step) {
+          for (int stream = 0; stream < cpu::kStreams; ++stream)
+            if (walk.row(step, stream) != walk.row(step - 1, stream) + 1) return false;
+          return true;
+        };
+        for (int step = 0; step < walk.steps(); ++step) {
+          int next = step + 1;
+          while (next < walk.steps() && follows(next)) ++next;
+          expect(eq(walk.next_jump(step), next)) << rows << "rows of" << cols << "step" << step;
+        }
+      }
+  };
+
   "the runs of some steps are the rows of those steps"_test = [heights] {
     Random random(1);
     for (const int rows : heights)
@@ -229,9 +246,11 @@ suite<"q8 kernels"> kernel_suite = [] {
       widths.insert(widths.end(), kSmallWidths.begin(), kSmallWidths.end());
       for (const int k : widths) {
         if (!fits(storage, k)) continue;
-        const Weights weights(random, storage, k <= 2816 ? 23 : 5, k);
-        expect_near_definition(weights, random_rows(random, 1, k), "random row");
-        expect_near_definition(weights, random_rows(random, 3, k), "random rows");
+        for (const int n : {k <= 2816 ? 23 : 5, k <= 2816 ? 24 : 8}) {
+          const Weights weights(random, storage, n, k);
+          expect_near_definition(weights, random_rows(random, 1, k), "random row");
+          expect_near_definition(weights, random_rows(random, 3, k), "random rows");
+        }
       }
     };
 
