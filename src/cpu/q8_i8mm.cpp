@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "cpu/q8_i8mm_four.hpp"
 #include "cpu/q8_i8mm_row.hpp"
 
 namespace lapidary::cpu {
@@ -321,7 +322,10 @@ void multiply_pairs(const Q8Weights& w, const Q8Tile& tile, float* const* y, Ran
 template <int Bits, int Group>
 void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
   if constexpr (Bits == 4 && Group == 64)
-    if (tile.rows == 1 && in_order::can_multiply(w)) return in_order::multiply(w, tile, y[0], steps);
+    if (in_order::can_multiply(w)) {
+      if (tile.rows == 1) return in_order::multiply_row(w, tile, y[0], steps);
+      if (pairs_of(tile.rows) == 2) return in_order::multiply_four(w, tile, y, steps);
+    }
   if (tile.rows == 1)
     return w.cols >= kLongRow ? multiply_one<Bits, Group, true>(w, tile, y[0], steps)
                               : multiply_one<Bits, Group, false>(w, tile, y[0], steps);

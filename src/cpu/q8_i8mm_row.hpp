@@ -1,61 +1,11 @@
-// Products of one row of activations with weights of 4 bits in groups of 64, written in the order in which they are to run.
-//
-// A core holds some dozens of vector operations that wait for their operands, and while it is full nothing else enters. So an
-// operation stands where its operands are about to be there: what brings the sums of a group together stands among the products
-// of the next group. Compilers order by other rules. Hence the assembly: `volatile` keeps the order, registers are the compiler's.
+// Products of one row of activations with weights of 4 bits in groups of 64.
 #pragma once
 
-#include <arm_neon.h>
-
-#include "cpu/q8.hpp"
-
-#define LAPIDARY_INLINE inline __attribute__((always_inline))
+#include "cpu/q8_i8mm_in_order.hpp"
 
 namespace lapidary::cpu::in_order {
 
 inline constexpr int kLongRow = 10240;  // inputs from which on activations and streams no longer share the nearest cache
-
-// ---- one instruction each; loads move the pointer on
-
-LAPIDARY_INLINE void load(const std::uint8_t*& at, uint8x16_t& a, uint8x16_t& b) {
-  asm volatile("ldp %q0, %q1, [%2], #32" : "=w"(a), "=w"(b), "+r"(at));
-}
-LAPIDARY_INLINE void load(const std::int8_t*& at, int8x16_t& a, int8x16_t& b) {
-  asm volatile("ldp %q0, %q1, [%2], #32" : "=w"(a), "=w"(b), "+r"(at));
-}
-LAPIDARY_INLINE void load(const std::uint32_t*& at, uint32x4_t& words) {
-  asm volatile("ldr %q0, [%1], #16" : "=w"(words), "+r"(at));
-}
-LAPIDARY_INLINE void load(const float*& at, float32x2_t& pair) { asm volatile("ldr %d0, [%1], #8" : "=w"(pair), "+r"(at)); }
-LAPIDARY_INLINE void fetch_ahead(const std::uint8_t* at) { asm volatile("prfm pldl1strm, [%0, #512]" : : "r"(at)); }
-LAPIDARY_INLINE void set_zero(int32x4_t& x) { asm volatile("movi %0.2d, #0" : "=w"(x)); }
-LAPIDARY_INLINE void shift_up(uint8x16_t& low, uint8x16_t bytes) {
-  asm volatile("shl %0.16b, %1.16b, #4" : "=w"(low) : "w"(bytes));
-}
-LAPIDARY_INLINE void add_dots(int32x4_t& sum, uint8x16_t w, int8x16_t q) {
-  asm volatile("usdot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(w), "w"(q));
-}
-LAPIDARY_INLINE void add_pairs(int32x4_t& sum, int32x4_t a, int32x4_t b) {
-  asm volatile("addp %0.4s, %1.4s, %2.4s" : "=w"(sum) : "w"(a), "w"(b));
-}
-LAPIDARY_INLINE void to_float(float32x4_t& x, int32x4_t from) { asm volatile("scvtf %0.4s, %1.4s" : "=w"(x) : "w"(from)); }
-LAPIDARY_INLINE void take_upper(float32x4_t& scale, uint32x4_t words, uint32x4_t upper) {
-  asm volatile("and %0.16b, %1.16b, %2.16b" : "=w"(scale) : "w"(words), "w"(upper));
-}
-LAPIDARY_INLINE void take_lower(float32x4_t& bias, uint32x4_t words) {
-  asm volatile("shl %0.4s, %1.4s, #16" : "=w"(bias) : "w"(words));
-}
-LAPIDARY_INLINE void multiply_by_first(float32x4_t& product, float32x4_t x, float32x2_t pair) {
-  asm volatile("fmul %0.4s, %1.4s, %2.s[0]" : "=w"(product) : "w"(x), "w"(pair));
-}
-LAPIDARY_INLINE void add_product(float32x4_t& sum, float32x4_t a, float32x4_t b) {
-  asm volatile("fmla %0.4s, %1.4s, %2.4s" : "+w"(sum) : "w"(a), "w"(b));
-}
-LAPIDARY_INLINE void add_product_by_second(float32x4_t& sum, float32x4_t x, float32x2_t pair) {
-  asm volatile("fmla %0.4s, %1.4s, %2.s[1]" : "+w"(sum) : "w"(x), "w"(pair));
-}
-
-// ---- the four rows of a step, group by group
 
 struct Flow {
   const std::uint8_t* weights[kStreams];
@@ -125,19 +75,13 @@ LAPIDARY_INLINE void turn(Flow& f) {
   add_pairs(f.dots01, f.dots[0], f.dots[1]);
 }
 
-// Whole rows that follow each other in the file, at least two groups each.
-inline bool can_multiply(const Q8Weights& w) {
-  return w.rows % kStreams == 0 && w.cols >= 128 && w.row_bytes == static_cast<std::size_t>(w.cols) / 2;
-}
-
-// Steps between which no stream jumps: each reads on where it is.
 template <bool Ahead>
 void multiply_run(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps) {
   const int groups = w.cols / 64;
   const std::int8_t* const q = tile.q;
   const float* const factors = tile.factors;
   const std::uint32_t* const scales = w.scales + static_cast<std::size_t>(steps.begin) * groups * kStreams;
-  asm volatile("" : : : "memory");  // what was written before is there: the loads below are unknown to the compiler
+  let_loads_see();
 
   Flow f{.q = q, .scales = scales, .factors = factors, .upper = vdupq_n_u32(0xffff0000u)};
   float* out[kStreams];
@@ -169,13 +113,11 @@ void multiply_run(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps)
   for (int i = 0; i < kStreams; ++i) *out[i] = f.sums[i];
 }
 
-inline void multiply(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps) {
-  for (int begin = steps.begin; begin < steps.end;) {
-    const int end = std::min(steps.end, w.walk.next_jump(begin));
-    if (w.cols < kLongRow) multiply_run<false>(w, tile, y, {begin, end});
-    else multiply_run<true>(w, tile, y, {begin, end});
-    begin = end;
-  }
+inline void multiply_row(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps) {
+  for_each_run(w, steps, [&](Range run) {
+    if (w.cols < kLongRow) multiply_run<false>(w, tile, y, run);
+    else multiply_run<true>(w, tile, y, run);
+  });
 }
 
 }  // namespace lapidary::cpu::in_order
