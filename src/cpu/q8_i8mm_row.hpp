@@ -83,16 +83,17 @@ void multiply_run(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps)
   const std::uint32_t* const scales = w.scales + static_cast<std::size_t>(steps.begin) * groups * kStreams;
   let_loads_see();
 
-  Flow f{.q = q, .scales = scales, .factors = factors, .upper = vdupq_n_u32(0xffff0000u)};
+  Flow f{};
+  f.q = q;
+  f.scales = scales;
+  f.factors = factors;
+  f.upper = vdupq_n_u32(0xffff0000u);
   float* out[kStreams];
   for (int i = 0; i < kStreams; ++i) {
     const int row = w.walk.row(steps.begin, i);
     f.weights[i] = reinterpret_cast<const std::uint8_t*>(w.values) + row * w.row_bytes;
     out[i] = y + row;
-    f.dots[i] = vdupq_n_s32(0);
   }
-  f.dots01 = vdupq_n_s32(0);
-  f.sums = vdupq_n_f32(0.0f);
   turn<Ahead>(f);  // the first group; there is none before it
   f.scales = scales;
   for (int step = steps.begin;;) {
