@@ -21,6 +21,12 @@ struct RoundState {
   int accepted;
 };
 
+// As graph::RoundResult.
+struct RoundResult {
+  int accepted;
+  int tokens[kMaxDrafts + 1];
+};
+
 // Row r of an operand begins at base + slot * slot_bytes + (r + first) * row_bytes, where `first` is the run's first_output for
 // operands that lie in the row table (windowed) and 0 for others.
 struct Operand {
@@ -95,5 +101,6 @@ struct Run {
   int output_count;
   int host_rows;            // rows of the table that come from the host: those of a prompt, none in a round
   int has_choice;           // 0 = the largest logit
+  int place;                // in the ring of runs: where a round leaves its result
   Choice choice;
 };

@@ -39,6 +39,7 @@ kernel void accept(
     device const float* hidden [[buffer(5)]],   // [rows, n]
     device float* carry [[buffer(8)]],          // [sessions, n]
     device int* counts [[buffer(12)]],          // [sessions, vocab]
+    device RoundResult* results [[buffer(13)]], // by place in the ring of runs
     uint3 threads [[threads_per_threadgroup]],
     uint index [[thread_index_in_threadgroup]]) {
   if (rows_of(step, run) == 0) return;
@@ -69,7 +70,9 @@ kernel void accept(
     }
     if (before == 0) counts[ulong(run.slot) * ulong(step.vocab) + ulong(token)] += times;
   }
+  results[run.place].tokens[row] = token;
   if (row != accepted) return;
+  results[run.place].accepted = accepted;
   const int first = step.rows == kOutputRows ? run.first_output : 0;
   state.accepted = accepted;
   state.bonus = token;

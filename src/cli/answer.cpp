@@ -102,6 +102,7 @@ Answer answer(Engine& engine, std::span<const std::int32_t> prompt, Reading read
                                   .constraint = constraint_of(engine, flags), .speculation = &engine.speculation,
                                   .landmarks = landmarks, .cancel = &interrupt};
   if (flags.max_tokens) options.max_tokens = flags.max_tokens;
+  options.wants_logits = flags.logprobs >= 0;
   Reader reader(engine.tokenizer, reading, flags.stops);
 
   const Clock::time_point start = Clock::now();

@@ -72,7 +72,7 @@ class CpuExecutor final : public link::Executor {
       if (static_cast<SegmentId>(id) != SegmentId::draft || program.assistant) record(static_cast<SegmentId>(id));
   }
 
-  void run(std::span<const SegmentId> segments, const link::Run& run) override {
+  bool run(std::span<const SegmentId> segments, const link::Run& run) override {
     assert(run.chunk.output_count <= program_.plan.verify_rows);
     RoundState& state = states_[run.slot];
     bool cancelled = false;  // decided by the first thread before each segment
@@ -92,13 +92,20 @@ class CpuExecutor final : public link::Executor {
             run.times->push_back({id, bound.step, rows, std::exchange(step_begin, end), end});
           }
         }
-        if (part.index == 0) seconds_[static_cast<std::size_t>(id)] += now_s() - begin;
+        if (run.report && part.index == 0) run.report->seconds[static_cast<std::size_t>(id)] += now_s() - begin;
       }
     });
+    if (cancelled) return false;
+    if (run.report && segments.back() == SegmentId::select) {
+      run.report->result.accepted = state.accepted;
+      for (int i = 0; i <= state.accepted; ++i) run.report->result.tokens[i] = next(i);
+    }
+    return true;
   }
 
+  void await(const link::RoundReport&) override {}  // a run is done when it returns
+
   RoundState& state(int slot) override { return states_[slot]; }
-  link::SegmentSeconds seconds() const override { return seconds_; }
 
   std::span<const float> hidden(int output) const override {
     return {output_row<const float>(graph::kHidden, output), static_cast<std::size_t>(program_.graph->shape.hidden)};
@@ -409,7 +416,6 @@ class CpuExecutor final : public link::Executor {
   std::array<graph::Row, graph::kMaxVerifyRows> round_rows_{};
   std::size_t round_count_ = 0;
   graph::Row draft_row_{};
-  link::SegmentSeconds seconds_{};
   Team team_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "checkpoint/error.hpp"
+
 namespace lapidary::decode {
 
 std::string_view name_of(StopReason reason) {
@@ -18,6 +20,7 @@ std::string_view name_of(StopReason reason) {
 Generation::Generation(Session& session, std::span<const std::int32_t> prompt, GenerateOptions options)
     : session_(session), options_(std::move(options)),
       speculation_(options_.speculation ? *options_.speculation : plain_), request_{.sampling = options_.sampling} {
+  session.rollback(session.length());  // without the rounds that another generation has in flight
   history_.reserve(static_cast<std::size_t>(session.capacity()) + 1);
   history_.assign(session.tokens().begin(), session.tokens().end());
   history_.insert(history_.end(), prompt.begin(), prompt.end());
@@ -38,14 +41,24 @@ Generation::Generation(Session& session, std::span<const std::int32_t> prompt, G
   }
   speculation_.begin_text();
   session_.prefill(prompt, &request_);
-  take_chosen(1);
+  const std::int32_t first = session_.next();
+  take_chosen({&first, 1});
 }
 
-void Generation::take_chosen(int count) {
-  base_ = session_.length() - (count - 1);
-  chosen_ = count;
+// Rounds in flight use what is the generation's.
+Generation::~Generation() {
+  try {
+    if (session_.in_flight()) stop();
+  } catch (const Error&) {
+    // The backend has failed, and says so again when it is used.
+  }
+}
+
+void Generation::take_chosen(std::span<const std::int32_t> tokens) {
+  chosen_ = static_cast<int>(tokens.size());
+  base_ = session_.length() - (chosen_ - 1);
   taken_ = 0;
-  for (int i = 0; i < count; ++i) history_.push_back(session_.next(i));
+  history_.insert(history_.end(), tokens.begin(), tokens.end());
 }
 
 // Drafts from the first that the grammar refuses on cannot be accepted.
@@ -68,18 +81,27 @@ void Generation::fill_masks() {
 }
 
 bool Generation::play_round() {
-  const std::int32_t room = std::min(options_.max_tokens - count_, session_.capacity() - session_.length()) - 1;
-  const link::SegmentSeconds before = session_.seconds();
-  const Drafts drafts = speculation_.plan(history_, std::min(kMaxDrafts, room));
-  if (!session_.round(drafts, &request_, hooks_)) return false;
-  const link::SegmentSeconds after = session_.seconds();
-  const auto spent = [&](graph::SegmentId id) {
-    return after[static_cast<std::size_t>(id)] - before[static_cast<std::size_t>(id)];
-  };
-  speculation_.observe(session_.drafted(), session_.accepted(), spent(graph::SegmentId::draft),
+  if (!session_.in_flight()) {
+    const std::int32_t room = std::min(options_.max_tokens - count_, session_.capacity() - session_.length());
+    const Drafts drafts = speculation_.plan(history_, std::min(kMaxDrafts, room - 1));
+    if (!session_.begin_round(drafts, &request_, hooks_)) return false;
+  }
+  run_ahead();
+  const auto [drafted, report] = session_.end_round();
+  const auto spent = [&report = report](graph::SegmentId id) { return report.seconds[static_cast<std::size_t>(id)]; };
+  speculation_.observe(drafted, report.result.accepted, spent(graph::SegmentId::draft),
                        spent(graph::SegmentId::forward) + spent(graph::SegmentId::head));
-  take_chosen(session_.accepted() + 1);
+  take_chosen(report.result.chosen());
   return true;
+}
+
+// Begins the round after the one in flight, unless that one may be the last or the host has a part in it.
+void Generation::run_ahead() {
+  if (!session_.may_run_ahead() || options_.constraint || options_.wants_logits) return;
+  const std::int32_t room = std::min(options_.max_tokens - (count_ + 1), session_.capacity() - session_.most_length());
+  if (room < 1) return;
+  if (const auto drafts = speculation_.plan_ahead(history_, std::min(kMaxDrafts, room - 1)))
+    session_.begin_round(*drafts, &request_, hooks_);  // a cancelled one has not begun
 }
 
 void Generation::stop() {

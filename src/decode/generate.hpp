@@ -1,5 +1,5 @@
 // The one loop that turns a prompt into tokens: every command generates through it. It plays rounds; one without drafts is
-// plain decoding.
+// plain decoding. Where the backend can, the next round begins before the last one is known.
 #pragma once
 
 #include <atomic>
@@ -26,6 +26,7 @@ struct GenerateOptions {
   Speculation* speculation = nullptr;            // null = no drafts
   std::span<const std::int32_t> landmarks{};     // tokens after which the text is of another nature
   const std::atomic<bool>* cancel = nullptr;     // looked at before drafting, before verifying and before each token
+  bool wants_logits = false;                     // Generation::logits() is going to be read
 };
 
 class Generation {
@@ -34,6 +35,7 @@ class Generation {
   Generation(Session& session, std::span<const std::int32_t> prompt, GenerateOptions options);
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
+  ~Generation();
 
   // The next token, or nothing when the generation has ended. A stop token ends it and is not returned.
   std::optional<std::int32_t> next();
@@ -48,9 +50,10 @@ class Generation {
 
  private:
   bool play_round();
+  void run_ahead();
   int prune(std::span<const std::int32_t> drafts);
   void fill_masks();
-  void take_chosen(int count);
+  void take_chosen(std::span<const std::int32_t> tokens);
   std::optional<std::int32_t> end(StopReason reason);
 
   Session& session_;

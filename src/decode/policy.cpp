@@ -43,6 +43,8 @@ constexpr double kWorthIt = 1.03, kProven = 1.05, kHopeless = 0.95;  // gains
 constexpr int kTrialRounds = 4, kPatience = 16;
 constexpr double kShortWait = 64, kLongWait = 1024, kSoon = 8;       // tokens
 
+constexpr std::string_view kMeasuring = "measuring";
+
 }  // namespace
 
 // Nothing makes a round faster by accident.
@@ -84,7 +86,7 @@ Choice Policy::choose(std::span<const int> offers) {
     return {};
   }
   if (plain_is_due()) {
-    why_plain_ = "measuring";
+    why_plain_ = kMeasuring;
     return {};
   }
 
@@ -119,6 +121,18 @@ Choice Policy::choose(std::span<const int> offers) {
     why_plain_ = "";
   }
   return best;
+}
+
+// The same again, or one plain round to measure. The round before may yet lose as much as it can.
+std::optional<Choice> Policy::choose_ahead(std::span<const int> offers, const Choice& before) {
+  Policy ahead = *this;
+  if (before.k > 0) ahead.account_steps_ += worst_loss_steps(before.source, before.k);
+  const Choice choice = ahead.choose(offers);
+  const bool measures = ahead.why_plain_ == kMeasuring;
+  if (measures ? before.k == 0 : choice != before) return std::nullopt;
+  ahead.account_steps_ = account_steps_;
+  *this = ahead;
+  return choice;
 }
 
 Choice Policy::fixed_choice(std::span<const int> offers) const {
@@ -242,9 +256,10 @@ double Policy::most_draft_s(int source) const {
 // - a draft costs at most kUnknownDraftSteps and a width at most its number of rows, in steps, before it is known;
 // - known costs grow against a step by at most kGrowthPerToken, or now and then by what is kept back of the 8 steps;
 // - a step becomes cheaper only when wider rounds do, or else by little within kPlainInterval rounds.
-bool Policy::affordable(int source, int k) const {
-  const double worst_loss_steps = (most_verify_s(k + 1) + k * most_draft_s(source)) / least_step_s(1) - 1;
-  return account_steps_ + worst_loss_steps <= kLossSteps;
+bool Policy::affordable(int source, int k) const { return account_steps_ + worst_loss_steps(source, k) <= kLossSteps; }
+
+double Policy::worst_loss_steps(int source, int k) const {
+  return (most_verify_s(k + 1) + k * most_draft_s(source)) / least_step_s(1) - 1;
 }
 
 void Policy::observe(const RoundOutcome& observed) {

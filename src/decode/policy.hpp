@@ -40,6 +40,8 @@ struct PolicyOptions {
 struct Choice {
   int source = -1;
   int k = 0;  // 0 = a plain round
+
+  bool operator==(const Choice&) const = default;
 };
 
 class Policy {
@@ -50,6 +52,8 @@ class Policy {
 
   // offers[source]: how many drafts it could make this round. Once per round.
   Choice choose(std::span<const int> offers);
+  // Likewise for the round behind one that is chosen and not observed yet; nothing where that should be observed first.
+  std::optional<Choice> choose_ahead(std::span<const int> offers, const Choice& before);
   void observe(const RoundOutcome& observed);
 
   // A new text begins: what earlier texts accepted counts half, and a source that is off gets another chance soon.
@@ -105,6 +109,7 @@ class Policy {
   double may_have_grown(const Cost& cost) const;
   double most_verify_s(int width) const;
   double most_draft_s(int source) const;
+  double worst_loss_steps(int source, int k) const;
   bool affordable(int source, int k) const;
   bool plain_is_due() const;
   bool consider(Source& source, double best_gain);

@@ -73,6 +73,7 @@ void Session::run(std::span<const SegmentId> segments, const graph::Chunk& chunk
 }
 
 void Session::prefill(std::span<const std::int32_t> tokens, const graph::Request* request) {
+  end_rounds();
   check(tokens);
   executor_.state(slot_) = {};
   const std::size_t rows = program_.plan.chunk_rows;
@@ -91,6 +92,7 @@ void Session::prefill(std::span<const std::int32_t> tokens, const graph::Request
 }
 
 void Session::prefill_all(std::span<const std::int32_t> tokens, const Observer& observer) {
+  end_rounds();
   check(tokens);
   executor_.state(slot_) = {};
   const std::size_t rows = program_.plan.chunk_rows;
@@ -116,45 +118,81 @@ void Session::prefill_all(std::span<const std::int32_t> tokens, const Observer& 
   run(kOutputs, chunk, nullptr);
 }
 
-bool Session::round(const Drafts& drafts, const graph::Request* request, const RoundHooks& hooks) {
-  assert(drafts.count <= program_.plan.verify_rows - 1 && length() + drafts.count < capacity());
-  assert(drafts.tokens || drafts.count == 0 || has_assistant());
-  RoundState& state = executor_.state(slot_);
-  assert(state.length == length() && state.drafted == 0);
-  const link::Run run{.slot = slot_, .chunk = {}, .request = request, .tap = hooks.tap, .times = times_, .cancel = hooks.cancel};
-  const auto cancelled = [&] { return hooks.cancel && hooks.cancel->load(std::memory_order_relaxed); };
-  const std::int32_t begin = state.length, bonus = state.bonus;
+std::optional<Session::Round> Session::round(const Drafts& drafts, const graph::Request* request, const RoundHooks& hooks) {
+  end_rounds();
+  if (!begin_round(drafts, request, hooks)) return std::nullopt;
+  return end_round();
+}
 
-  std::size_t steps = static_cast<std::size_t>(drafts.count);  // for the assistant
-  if (drafts.tokens) {
-    check_ids({drafts.tokens, steps});
-    std::copy_n(drafts.tokens, steps, state.drafts.begin());
-    state.drafted = drafts.count;
-    steps = 0;
-  }
-  drafted_ = drafts.count;
-  written_ = std::max(written_, begin + 1 + drafted_);
-  if (hooks.prune) {
-    if (steps) executor_.run(kDraftSteps.last(steps), run);
-    if (!cancelled()) {
-      drafted_ = executor_.state(slot_).drafted = hooks.prune(executor_.state(slot_).draft_tokens());
-      executor_.run(kForward, run);
-      hooks.fill();
-      executor_.run(kSelect, run);
+bool Session::begin_round(const Drafts& drafts, const graph::Request* request, const RoundHooks& hooks) {
+  const bool ahead = in_flight_ > 0;
+  assert(!ahead || (may_run_ahead() && !drafts.tokens && !hooks.prune && !hooks.tap));
+  assert(drafts.count < widest_round() && most_length() + drafts.count < capacity());
+  assert(drafts.tokens || drafts.count == 0 || has_assistant());
+  auto draft_steps = static_cast<std::size_t>(drafts.count);  // for the assistant
+  if (!ahead) {
+    RoundState& state = executor_.state(slot_);
+    assert(state.length == length() && state.drafted == 0);
+    bonus_ = state.bonus;
+    if (drafts.tokens) {
+      check_ids({drafts.tokens, draft_steps});
+      std::copy_n(drafts.tokens, draft_steps, state.drafts.begin());
+      state.drafted = drafts.count;
+      draft_steps = 0;
     }
-  } else {
-    executor_.run(std::span(kRound).subspan(kMaxDrafts - steps), run);
   }
-  if (executor_.state(slot_).length == begin) {  // select never ran
-    state.drafted = 0;
+  written_ = std::max(written_, most_length() + 1 + drafts.count);
+  Round& round = rounds_[(oldest_ + in_flight_) % rounds_.size()] = {.drafted = drafts.count};
+  const link::Run run{.slot = slot_, .chunk = {}, .request = request, .tap = hooks.tap, .times = times_,
+                      .cancel = hooks.cancel, .report = &round.report};
+  if (!run_round(draft_steps, round, run, hooks)) {
+    if (!ahead) executor_.state(slot_).drafted = 0;
     return false;
   }
-  tokens_.push_back(bonus);
-  for (int i = 0; i < state.accepted; ++i) tokens_.push_back(next(i));
+  ++in_flight_;
   return true;
 }
 
+bool Session::run_round(std::size_t draft_steps, Round& round, const link::Run& run, const RoundHooks& hooks) {
+  if (!hooks.prune) return executor_.run(std::span(kRound).subspan(kMaxDrafts - draft_steps), run);
+  if (draft_steps && !executor_.run(kDraftSteps.last(draft_steps), run)) return false;
+  RoundState& state = executor_.state(slot_);
+  round.drafted = state.drafted = hooks.prune(state.draft_tokens());
+  if (!executor_.run(kForward, run)) return false;
+  hooks.fill();
+  return executor_.run(kSelect, run);
+}
+
+Session::Round Session::end_round() {
+  assert(in_flight());
+  const Round& round = rounds_[oldest_];
+  executor_.await(round.report);
+  const std::span<const std::int32_t> chosen = round.report.result.chosen();
+  tokens_.push_back(bonus_);
+  tokens_.insert(tokens_.end(), chosen.begin(), chosen.end() - 1);
+  bonus_ = chosen.back();
+  oldest_ = (oldest_ + 1) % static_cast<int>(rounds_.size());
+  --in_flight_;
+  return round;
+}
+
+void Session::end_rounds() {
+  while (in_flight()) end_round();
+}
+
+std::int32_t Session::most_length() const {
+  std::int32_t most = length();
+  for (int i = 0; i < in_flight_; ++i) most += 1 + rounds_[(oldest_ + i) % rounds_.size()].drafted;
+  return most;
+}
+
+const link::Executor& Session::idle() const {
+  assert(!in_flight());
+  return executor_;
+}
+
 void Session::forward(std::span<const std::int32_t> tokens, const link::Tap* tap) {
+  end_rounds();
   check(tokens);
   assert(tokens.size() <= static_cast<std::size_t>(program_.plan.verify_rows));
   RoundState& state = executor_.state(slot_);
@@ -165,11 +203,11 @@ void Session::forward(std::span<const std::int32_t> tokens, const link::Tap* tap
 }
 
 void Session::rollback(std::int32_t length) {
+  end_rounds();
   assert(length >= 0 && length <= this->length() && can_rollback(length));
   tokens_.resize(length);
   prompt_length_ = std::min(prompt_length_, length);
   if (length == 0) written_ = 0;
-  drafted_ = 0;
 }
 
 bool Session::can_rollback(std::int32_t length) const {
@@ -182,6 +220,7 @@ bool Session::can_rollback(std::int32_t length) const {
 }
 
 std::int32_t Session::keep_common_prefix(std::span<const std::int32_t> tokens) {
+  end_rounds();
   const std::size_t most = std::min(tokens_.size(), tokens.empty() ? 0 : tokens.size() - 1);
   const auto differs = std::mismatch(tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(most), tokens.begin());
   auto common = static_cast<std::int32_t>(differs.first - tokens_.begin());

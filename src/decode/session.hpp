@@ -1,9 +1,11 @@
 // One conversation: its K/V slot in a backend and how much of it is valid. Rollback is a change of length.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,6 +19,8 @@ class Session {
  public:
   // `program` and `executor` must outlive the session.
   Session(const link::Program& program, link::Executor& executor, int slot = 0);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
 
   std::int32_t length() const { return static_cast<std::int32_t>(tokens_.size()); }  // positions with valid K/V
   std::int32_t capacity() const { return program_.plan.context_tokens; }
@@ -43,18 +47,26 @@ class Session {
   // pass. `drafts` are given, or made by the assistant.
   //
   // `prune`, when there is one, sees the drafts before they are verified and returns how many of them are worth it; `fill`
-  // provides the masks of the rows after that, into what `request` points to. Returns false when cancelled: nothing has changed.
+  // provides the masks of the rows after that, into what `request` points to. Nothing when cancelled: nothing has changed.
   struct RoundHooks {
     std::function<int(std::span<const std::int32_t> drafts)> prune;
     std::function<void()> fill;
     const std::atomic<bool>* cancel = nullptr;
     const link::Tap* tap = nullptr;
   };
-  bool round(const Drafts& drafts, const graph::Request* request, const RoundHooks& hooks);
+  struct Round {
+    int drafted = 0;  // as many were verified
+    link::RoundReport report{};
+  };
+  std::optional<Round> round(const Drafts& drafts, const graph::Request* request, const RoundHooks& hooks);
 
-  // Of the last round: drafts verified and accepted. Outputs 0..accepted hold the chosen tokens.
-  int drafted() const { return drafted_; }
-  int accepted() const { return executor_.state(slot_).accepted; }
+  // The same in two parts. Where may_run_ahead(), another round without masks or given drafts may begin before the first one
+  // has ended, with the same request, which must stay until both have. All that changes the session ends them first.
+  bool begin_round(const Drafts& drafts, const graph::Request* request, const RoundHooks& hooks);  // false when cancelled
+  Round end_round();                                                                               // the oldest in flight
+  bool in_flight() const { return in_flight_ > 0; }
+  bool may_run_ahead() const { return in_flight_ == 1 && executor_.runs_ahead(); }
+  std::int32_t most_length() const;  // when all have ended
 
   // Appends 1 to verify_rows given tokens, whatever would be chosen; output i belongs to token i. Only another forward, a
   // prefill or a rollback may follow.
@@ -71,10 +83,10 @@ class Session {
   // on what was kept. Returns its length.
   std::int32_t keep_common_prefix(std::span<const std::int32_t> tokens);
 
-  std::int32_t next(int output = 0) const { return executor_.next(output); }
-  std::span<const float> logits(int output = 0) const { return executor_.logits(output); }
-  std::span<const float> hidden(int output = 0) const { return executor_.hidden(output); }
-  link::SegmentSeconds seconds() const { return executor_.seconds(); }
+  // Of the last run; not while a round is in flight.
+  std::int32_t next(int output = 0) const { return idle().next(output); }
+  std::span<const float> logits(int output = 0) const { return idle().logits(output); }
+  std::span<const float> hidden(int output = 0) const { return idle().hidden(output); }
 
   // From now on the time of every step is added to `times`; null ends it.
   void watch(std::vector<link::StepTime>* times) { times_ = times; }
@@ -85,15 +97,20 @@ class Session {
   graph::Chunk append_prompt(std::span<const std::int32_t> tokens);
   void run(std::span<const graph::SegmentId> segments, const graph::Chunk& chunk, const graph::Request* request,
            const link::Tap* tap = nullptr);
+  bool run_round(std::size_t draft_steps, Round& round, const link::Run& run, const RoundHooks& hooks);
+  void end_rounds();
+  const link::Executor& idle() const;
   void check(std::span<const std::int32_t> tokens) const;
   void check_ids(std::span<const std::int32_t> tokens) const;
 
   const link::Program& program_;
   link::Executor& executor_;
   const std::int32_t slot_;
-  std::int32_t written_ = 0;           // the furthest position ever written is before this
+  std::int32_t written_ = 0;           // the furthest position that may ever have been written is before this
   std::int32_t prompt_length_ = 0;     // positions before this were all computed as rows of a prompt
-  int drafted_ = 0;
+  std::int32_t bonus_ = 0;             // while rounds are in flight: the token that the oldest goes on from
+  std::array<Round, 2> rounds_{};      // in flight, from oldest_ on
+  int oldest_ = 0, in_flight_ = 0;
   std::vector<link::StepTime>* times_ = nullptr;
   std::vector<std::int32_t> tokens_;   // [length], as many reserved as the context holds
   std::vector<graph::Row> rows_;       // as many as the largest chunk

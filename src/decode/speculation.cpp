@@ -1,7 +1,9 @@
 #include "decode/speculation.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
+#include <utility>
 
 namespace lapidary::decode {
 namespace {
@@ -39,28 +41,53 @@ void Speculation::count_plain(std::string_view reason) {
   else ++found->second;
 }
 
-Drafts Speculation::plan(std::span<const std::int32_t> history, int most) {
-  begin_s_ = clock_();
-  std::array<Drafts, Policy::kMaxSources> proposals{};
-  std::array<int, Policy::kMaxSources> offers{};
-  for (std::size_t i = 0; i < sources_.size(); ++i) {
-    if (most > 0) proposals[i] = sources_[i]->propose(history, most);
-    offers[i] = proposals[i].count;
+Speculation::Proposals Speculation::ask_all(std::span<const std::int32_t> history, int most) {
+  Proposals proposals;
+  for (std::size_t i = 0; most > 0 && i < sources_.size(); ++i) {
+    proposals.drafts[i] = sources_[i]->propose(history, most);
+    proposals.counts[i] = proposals.drafts[i].count;
   }
-  const Choice choice = policy_.choose(std::span(offers).first(sources_.size()));
-  source_ = choice.k > 0 ? choice.source : -1;
-  return source_ < 0 ? Drafts{} : Drafts{choice.k, proposals[source_].tokens};
+  return proposals;
+}
+
+Drafts Speculation::add(const Choice& choice, const Proposals& proposals, double begin_s) {
+  const Drafts drafts = choice.k > 0 ? Drafts{choice.k, proposals.drafts[choice.source].tokens} : Drafts{};
+  planned_[planned_count_++] = {choice, drafts, policy_.why_plain(), begin_s};
+  return drafts;
+}
+
+Drafts Speculation::plan(std::span<const std::int32_t> history, int most) {
+  planned_count_ = 0;  // of rounds that were not finished
+  const double begin_s = clock_();
+  const Proposals proposals = ask_all(history, most);
+  return add(policy_.choose(std::span(proposals.counts).first(sources_.size())), proposals, begin_s);
+}
+
+std::optional<Drafts> Speculation::plan_ahead(std::span<const std::int32_t> history, int most) {
+  assert(planned_count_ == 1);
+  if (planned_[0].drafts.tokens) return std::nullopt;  // who drafts here has to see the text
+  const double begin_s = clock_();
+  const Proposals proposals = ask_all(history, most);
+  const auto choice = policy_.choose_ahead(std::span(proposals.counts).first(sources_.size()), planned_[0].choice);
+  if (!choice) return std::nullopt;
+  return add(*choice, proposals, begin_s);
 }
 
 void Speculation::observe(int drafted, int accepted, double draft_s, double verify_s) {
-  const double round_s = clock_() - begin_s_;
-  policy_.observe({.source = drafted > 0 ? source_ : -1, .drafted = drafted, .accepted = accepted, .draft_s = draft_s,
+  assert(planned_count_ > 0);
+  const Planned planned = std::exchange(planned_[0], planned_[1]);
+  --planned_count_;
+  // One that was begun ahead had to wait for the one before it.
+  const double now_s = clock_(), round_s = now_s - std::max(planned.begin_s, observed_s_);
+  observed_s_ = now_s;
+  const int source = drafted > 0 ? planned.choice.source : -1;
+  policy_.observe({.source = source, .drafted = drafted, .accepted = accepted, .draft_s = draft_s,
                    .verify_s = round_s - draft_s});
   ++stats_.rounds;
   stats_.tokens += accepted + 1;
   ++stats_.rounds_by_k[drafted];
-  if (drafted > 0) ++stats_.rounds_by_source[source_];
-  else count_plain(source_ < 0 ? policy_.why_plain() : "refused by the grammar");
+  if (drafted > 0) ++stats_.rounds_by_source[source];
+  else count_plain(planned.choice.k == 0 ? planned.why_plain : "refused by the grammar");
   for (int i = 0; i < drafted; ++i) ++stats_.drafted[i];
   for (int i = 0; i < accepted; ++i) ++stats_.accepted[i];
   stats_.draft_s += draft_s;

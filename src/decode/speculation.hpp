@@ -52,7 +52,10 @@ class Speculation {
 
   // The drafts of the next round, at most `most`, after `history`, whose last token is the bonus token.
   Drafts plan(std::span<const std::int32_t> history, int most);
-  // How the planned round went: `drafted` were verified, after `draft_s` in the draft segment and `verify_s` in those after it.
+  // Those of the round behind it, before it is known how the first goes: `history` is the same. Nothing where that matters.
+  std::optional<Drafts> plan_ahead(std::span<const std::int32_t> history, int most);
+  // How the oldest of the planned rounds went: `drafted` were verified, after `draft_s` in the draft segment and `verify_s`
+  // in those after it.
   void observe(int drafted, int accepted, double draft_s, double verify_s);
 
   const SpeculationStats& stats() const { return stats_; }
@@ -61,13 +64,26 @@ class Speculation {
   std::string_view source_name(std::size_t i) const { return sources_[i]->name(); }
 
  private:
+  struct Proposals {
+    std::array<Drafts, Policy::kMaxSources> drafts{};
+    std::array<int, Policy::kMaxSources> counts{};
+  };
+  struct Planned {
+    Choice choice{};
+    Drafts drafts{};
+    std::string_view why_plain{};
+    double begin_s = 0;  // when its planning began
+  };
+  Proposals ask_all(std::span<const std::int32_t> history, int most);
+  Drafts add(const Choice& choice, const Proposals& proposals, double begin_s);
   void count_plain(std::string_view reason);
 
   std::vector<std::unique_ptr<DraftSource>> sources_;
   Policy policy_;
   Clock clock_;
-  int source_ = -1;      // of the planned round
-  double begin_s_ = 0;   // when its planning began
+  std::array<Planned, 2> planned_{};  // rounds that have not been observed, the oldest first
+  std::size_t planned_count_ = 0;
+  double observed_s_ = 0;             // when the last one was
   SpeculationStats stats_;
 };
 

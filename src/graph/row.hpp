@@ -66,6 +66,14 @@ struct RoundState {
   std::span<const std::int32_t> draft_tokens() const { return std::span(drafts).first(drafted); }
 };
 
+// What a round gave; the next one does not change it.
+struct RoundResult {
+  std::int32_t accepted = 0;
+  std::array<std::int32_t, kMaxVerifyRows> tokens{};  // chosen by rows 0..accepted
+
+  std::span<const std::int32_t> chosen() const { return std::span(tokens).first(accepted + 1); }
+};
+
 // Rows of a prompt.
 struct Chunk {
   std::span<const Row> rows{};

@@ -39,6 +39,14 @@ struct StepTime {
   double begin_s = 0, end_s = 0;
 };
 
+// How long each segment took.
+using SegmentSeconds = std::array<double, graph::kSegmentCount>;
+
+struct RoundReport {
+  graph::RoundResult result{};
+  SegmentSeconds seconds{};
+};
+
 struct Run {
   std::int32_t slot = 0;                      // session
   graph::Chunk chunk{};                       // rows of a prompt; none in a round, whose rows follow from its state
@@ -46,20 +54,25 @@ struct Run {
   const Tap* tap = nullptr;
   std::vector<StepTime>* times = nullptr;     // one is added for each step; the run may take longer for it
   const std::atomic<bool>* cancel = nullptr;  // once true, no further segment begins
+  RoundReport* report = nullptr;              // of the round that the run is all or part of: see await()
 };
-
-// How long the segments took since the backend was made.
-using SegmentSeconds = std::array<double, graph::kSegmentCount>;
 
 class Executor {
  public:
   virtual ~Executor() = default;
 
-  // Replays recorded segments, one after the other. It may return before they are done; everything below waits for them.
-  virtual void run(std::span<const graph::SegmentId> segments, const Run& run) = 0;
+  // Replays recorded segments, one after the other. It may return before they are done: await() waits for some runs, all
+  // that is below it for all of them. Returns false when it was cancelled before the last segment began.
+  virtual bool run(std::span<const graph::SegmentId> segments, const Run& run) = 0;
+
+  // Whether a round that needs nothing of the host (one run, no given drafts, no masks, the same request) may be submitted
+  // behind another one of its session, before that has been awaited.
+  virtual bool runs_ahead() const { return false; }
+
+  // Waits for the runs that this was given to as their report, and fills it; runs behind them go on.
+  virtual void await(const RoundReport& report) = 0;
 
   virtual graph::RoundState& state(int slot) = 0;
-  virtual SegmentSeconds seconds() const = 0;
 
   // Results of the last run, by row of the output window.
   virtual std::span<const float> hidden(int output) const = 0;  // [hidden], after the final norm

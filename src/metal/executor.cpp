@@ -50,26 +50,31 @@ class MetalExecutor final : public link::Executor {
     for (const Flight& flight : flights_) flight.commands->waitUntilCompleted();
   }
 
-  void run(std::span<const SegmentId> segments, const link::Run& run) override {
-    if (run.cancel && run.cancel->load(std::memory_order_relaxed)) return;
+  bool run(std::span<const SegmentId> segments, const link::Run& run) override {
+    if (run.cancel && run.cancel->load(std::memory_order_relaxed)) return false;
     const bool is_round = std::ranges::count(segments, SegmentId::forward) > 0;
-    if (capture_.path.empty() || !is_round || ++rounds_ != capture_.round) return play(segments, run);
+    if (capture_.path.empty() || !is_round || ++rounds_ != capture_.round) {
+      play(segments, run);
+      return true;
+    }
     wait();
     const Capture capture(gpu_, capture_.path);
     play(segments, run);
     wait();
+    settle();
+    return true;
+  }
+
+  bool runs_ahead() const override { return true; }
+
+  void await(const link::RoundReport& report) override {
+    while (std::ranges::count(flights_, &report, &Flight::report)) land();
     settle();
   }
 
   RoundState& state(int slot) override {
     wait();
     return contents<RoundState>(memory_.states)[slot];
-  }
-
-  link::SegmentSeconds seconds() const override {
-    wait();
-    settle();
-    return seconds_;
   }
 
   std::span<const float> hidden(int output) const override {
@@ -99,23 +104,47 @@ class MetalExecutor final : public link::Executor {
   bool prompts_stand_apart() const override { return true; }
 
  private:
+  // A run that is submitted and not known to be done yet.
+  struct Flight {
+    std::uint64_t number = 0;
+    Owned<MTL::CommandBuffer> commands;
+    int slot = 0;
+    std::size_t place = 0;                // in the ring of runs
+    bool whole_round = false;
+    int most_length = 0;                  // of the session after it: RoundState::length
+    std::span<std::int32_t> counts{};     // the caller's, to be brought up to date
+    link::RoundReport* report = nullptr;  // likewise
+    link::SegmentSeconds shares{};        // of its time
+    Work work = Work::none;
+    Interval interval;                    // of Instruments: since no other was in flight before it
+  };
+
   void play(std::span<const SegmentId> segments, const link::Run& run) {
     const Pool pool;
     const bool round = run.chunk.rows.empty();
-    if (round || run.request || run.tap || run.times) wait();  // the host reads or writes what runs in flight may change
-    const RowCounts rows = row_counts(segments, run);
-    const std::size_t place_number = next_place();
-    write(run, rows, memory_.ring[place_number]);
-    const int ranges = kv_ranges(run, rows);
-    const auto begin = [&](MTL::ComputeCommandEncoder* encoder) { encode(encoder, begins_[place_number], 1); };
+    const bool whole_round =
+        round && segments.back() == SegmentId::select && std::ranges::count(segments, SegmentId::forward) > 0;
+    // Here the host reads or writes what runs in flight may change. A whole round may follow another one, though.
+    const Flight* before = last_flight(run.slot);
+    if (run.tap || run.times || (round && before && !(whole_round && before->whole_round))) wait();
+    const RoundState begins = known_state(run.slot);
+    const RowCounts rows = row_counts(segments, run, begins);
+    const int most_length = begins.length + rows.all, ranges = round ? kv_ranges(most_length) : 1;
+    const std::size_t place = next_place();
+    write(run, rows, place);
+    const auto begin = [&](MTL::ComputeCommandEncoder* encoder) { encode(encoder, begins_[place], 1); };
+    Flight flight{.commands = {}, .slot = run.slot, .place = place, .whole_round = whole_round, .most_length = most_length,
+                  .counts = run.request ? run.request->counts : std::span<std::int32_t>{}, .report = run.report,
+                  .shares = shares_of(segments), .work = work_of(segments, run), .interval = {}};
     if (run.tap || run.times) {
       submit({}, run, begin);
       wait();
       if (run.times && !clock_) clock_.emplace(gpu_, TimedPiece{"begin_run", begin});
       for (const SegmentId id : segments) run.tap ? observe(id, rows, ranges, run) : time(id, rows, ranges, run);
+      deliver(flight);
       return;
     }
-    submit(segments, run, [&](MTL::ComputeCommandEncoder* encoder) {
+    submit(std::move(flight), run, [&](MTL::ComputeCommandEncoder* encoder) {
       begin(encoder);
       for (const SegmentId id : segments) encode_segment(encoder, id, rows, ranges);
     });
@@ -136,20 +165,30 @@ class MetalExecutor final : public link::Executor {
     gpu_.queue()->addResidencySet(resident_.get());
   }
 
-  // The rows of a round follow from its state: the drafts that are there and those that the run adds.
-  RowCounts row_counts(std::span<const SegmentId> segments, const link::Run& run) const {
+  // The last run of a session in flight, if there is one.
+  const Flight* last_flight(int slot) const {
+    for (auto flight = flights_.rbegin(); flight != flights_.rend(); ++flight)
+      if (flight->slot == slot) return &*flight;
+    return nullptr;
+  }
+
+  // What a round begins with, as far as the host can know: one in flight leaves no drafts, and a context at most so long.
+  RoundState known_state(int slot) const {
+    if (const Flight* before = last_flight(slot)) return {.length = before->most_length};
+    return contents<RoundState>(memory_.states)[slot];
+  }
+
+  // The rows of a round: the drafts that are there, those that the run adds, and the bonus token.
+  RowCounts row_counts(std::span<const SegmentId> segments, const link::Run& run, const RoundState& begins) const {
     if (!run.chunk.rows.empty()) return {static_cast<int>(run.chunk.rows.size()), run.chunk.output_count};
-    const auto drafts = std::ranges::count(segments, SegmentId::draft);
-    const int rows = contents<RoundState>(memory_.states)[run.slot].drafted + static_cast<int>(drafts) + 1;
+    const int rows = begins.drafted + static_cast<int>(std::ranges::count(segments, SegmentId::draft)) + 1;
     return {rows, rows};
   }
 
-  // A round's full attention is split into ranges of positions: as many as its longest row has, up to the next power of two.
-  int kv_ranges(const link::Run& run, const RowCounts& rows) const {
-    if (!run.chunk.rows.empty()) return 1;
-    const int length = contents<RoundState>(memory_.states)[run.slot].length + rows.all;
+  // A round's full attention is split into ranges of positions: at least as many as its longest row has, a power of two.
+  static int kv_ranges(int most_length) {
     int ranges = 1;
-    while (ranges * kKvRange < length) ranges *= 2;
+    while (ranges * kKvRange < most_length) ranges *= 2;
     return ranges;
   }
 
@@ -159,10 +198,12 @@ class MetalExecutor final : public link::Executor {
     return submitted_ % kRunsInFlight;
   }
 
-  void write(const link::Run& run, const RowCounts& rows, const RunPlaces& place) {
+  void write(const link::Run& run, const RowCounts& rows, std::size_t number) {
+    const RunPlaces& place = memory_.ring[number];
     layout::Run& out = *contents<layout::Run>(place.run);
     out = {.slot = run.slot, .row_count = rows.all, .first_output = run.chunk.output_begin, .output_count = rows.outputs,
-           .host_rows = static_cast<int>(run.chunk.rows.size()), .has_choice = run.request != nullptr, .choice = {}};
+           .host_rows = static_cast<int>(run.chunk.rows.size()), .has_choice = run.request != nullptr,
+           .place = static_cast<int>(number), .choice = {}};
     std::ranges::copy(run.chunk.rows, contents<graph::Row>(place.rows));
     if (run.request) write_choice(*run.request, run.slot, rows.outputs, place, out.choice);
   }
@@ -179,7 +220,7 @@ class MetalExecutor final : public link::Executor {
               .has_counts = !request.counts.empty(), .mask_words = 0, .mask_stride_words = 0};
     layout::LogitBias* bias = contents<layout::LogitBias>(place.biases);
     for (const auto& [token, value] : sampling.bias) *bias++ = {token, value};
-    if (!request.counts.empty()) {
+    if (!last_flight(slot)) {  // else they are up to date on the device only
       const std::size_t vocab = request.counts.size();
       std::ranges::copy(request.counts, contents<std::int32_t>(memory_.counts) + vocab * static_cast<std::size_t>(slot));
     }
@@ -259,8 +300,8 @@ class MetalExecutor final : public link::Executor {
       times[i].begin_s = seconds[i].begin;
       times[i].end_s = seconds[i].end;
     }
-    if (!seconds.empty()) seconds_[static_cast<std::size_t>(id)] += seconds.back().end - seconds.front().begin;
-    if (run.request) take_counts(run.request->counts, run.slot);
+    if (run.report && !seconds.empty())
+      run.report->seconds[static_cast<std::size_t>(id)] += seconds.back().end - seconds.front().begin;
   }
 
   link::StepResult result_of(SegmentId id, const graph::Step& step, int rows, const link::Run& run) const {
@@ -278,21 +319,11 @@ class MetalExecutor final : public link::Executor {
     return result;
   }
 
-  // What is submitted and not known to be done yet.
-  struct Flight {
-    std::uint64_t number = 0;
-    Owned<MTL::CommandBuffer> commands;
-    link::SegmentSeconds shares{};     // of its time
-    std::span<std::int32_t> counts{};  // the caller's, to be brought up to date
-    int slot = 0;
-    Interval interval;                 // of Instruments
-  };
-
   template <class Encode>
-  void submit(std::span<const SegmentId> segments, const link::Run& run, Encode&& encode) {
+  void submit(Flight flight, const link::Run& run, Encode&& encode) {
     const Pool pool;
     host_.end();
-    Interval interval(work_of(segments, run));
+    if (flights_.empty()) flight.interval = Interval(flight.work);
     MTL::CommandBuffer* commands = gpu_.queue()->commandBuffer();
     commands->setLabel(text_of(run.chunk.rows.empty() ? "round" : "prompt"));
     // Metal does not look after memory of a heap: without this, runs might overlap.
@@ -303,8 +334,9 @@ class MetalExecutor final : public link::Executor {
     encoder->endEncoding();
     commands->encodeSignalEvent(done_.get(), ++submitted_);
     commands->commit();
-    flights_.push_back({submitted_, NS::RetainPtr(commands), shares_of(segments),
-                        run.request ? run.request->counts : std::span<std::int32_t>{}, run.slot, std::move(interval)});
+    flight.number = submitted_;
+    flight.commands = NS::RetainPtr(commands);
+    flights_.push_back(std::move(flight));
   }
 
   // A device is busy reading: the time of a run is shared by the bytes of weights that its segments read.
@@ -331,25 +363,32 @@ class MetalExecutor final : public link::Executor {
       done_->setSignaledValue(submitted_);  // nobody waits for it any longer
       fail(ErrorKind::io, "metal", "run, expected it to complete, got: " + message_of(flight.commands->error()));
     }
-    take_counts(flight.counts, flight.slot);
-    flight.interval.end();
     settle();
     landed_ = std::move(flights_.front());
     flights_.pop_front();
+    landed_.interval.end();
+    deliver(landed_);
     if (flights_.empty()) host_ = Interval(Work::host);
+    else flights_.front().interval = Interval(flights_.front().work);
   }
 
-  void take_counts(std::span<std::int32_t> counts, int slot) const {
-    const std::int32_t* from = contents<std::int32_t>(memory_.counts) + counts.size() * static_cast<std::size_t>(slot);
-    std::copy_n(from, counts.size(), counts.begin());
+  // What the caller wants of a run that is done. Its session's counts may already be those of the next run in flight.
+  void deliver(const Flight& flight) const {
+    const std::size_t first_count = flight.counts.size() * static_cast<std::size_t>(flight.slot);
+    if (!last_flight(flight.slot))
+      std::copy_n(contents<std::int32_t>(memory_.counts) + first_count, flight.counts.size(), flight.counts.begin());
+    if (flight.report) flight.report->result = contents<graph::RoundResult>(memory_.results)[flight.place];
   }
 
+  // A run may count as started while it waits for the one before it.
   void settle() const {
-    if (!landed_.commands) return;
+    if (!landed_.report) return;
     const Pool pool;
     landed_.commands->waitUntilCompleted();
-    const double run_s = landed_.commands->GPUEndTime() - landed_.commands->GPUStartTime();
-    for (std::size_t i = 0; i < seconds_.size(); ++i) seconds_[i] += landed_.shares[i] * run_s;
+    const double begin_s = std::max(landed_.commands->GPUStartTime(), settled_s_);
+    settled_s_ = landed_.commands->GPUEndTime();
+    for (std::size_t i = 0; i < landed_.shares.size(); ++i)
+      landed_.report->seconds[i] += landed_.shares[i] * (settled_s_ - begin_s);
     landed_ = {};
   }
 
@@ -378,7 +417,7 @@ class MetalExecutor final : public link::Executor {
   std::uint64_t submitted_ = 0;
   mutable std::deque<Flight> flights_;   // whoever asks for results waits for them
   mutable Flight landed_;                // its results are there, its time is not yet taken
-  mutable link::SegmentSeconds seconds_{};
+  mutable double settled_s_ = 0;         // when the last one whose time was taken ended, by the device's clock
   mutable Interval host_;                // the device has nothing to do
 };
 

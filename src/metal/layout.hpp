@@ -19,5 +19,7 @@ static_assert(sizeof(RoundState) == sizeof(graph::RoundState) && sizeof(long) ==
 static_assert(offsetof(RoundState, emitted) == offsetof(graph::RoundState, emitted));
 static_assert(offsetof(RoundState, drafts) == offsetof(graph::RoundState, drafts));
 static_assert(offsetof(RoundState, accepted) == offsetof(graph::RoundState, accepted));
+static_assert(sizeof(RoundResult) == sizeof(graph::RoundResult));
+static_assert(offsetof(RoundResult, tokens) == offsetof(graph::RoundResult, tokens));
 
 }  // namespace lapidary::metal::layout

@@ -24,6 +24,7 @@ std::vector<Size> sizes_of(const link::Program& program) {
           {&Memory::kv, plan.kv_bytes, "K/V"},
           {&Memory::params, step_count(*program.graph) * Memory::kParamsStride, "steps"},
           {&Memory::states, sessions * sizeof(layout::RoundState), "round states"},
+          {&Memory::results, kRunsInFlight * sizeof(layout::RoundResult), "round results"},
           {&Memory::counts, sessions * vocab * sizeof(std::int32_t), "token counts"},
           {&Memory::draft_row, sizeof(layout::Row), "draft row"},
           {&Memory::scratch, attention_scratch_bytes(program), "attention scratch"}};

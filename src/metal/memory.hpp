@@ -25,6 +25,7 @@ class Memory {
   Slice arena, kv;
   Slice params;                        // layout::Step, one each kParamsStride
   Slice states;                        // layout::RoundState by session slot
+  Slice results;                       // layout::RoundResult by place in the ring of runs
   Slice counts;                        // int32 [sessions, vocab]
   Slice draft_row;                     // layout::Row
   Slice scratch;                       // of attention over long contexts

@@ -83,6 +83,7 @@ BoundStep Recorder::bind(const Variant& variant, const graph::Step& step, std::s
   bound.counts = memory_.counts;
   bound.masks = memory_.now.masks;
   bound.biases = memory_.now.biases;
+  bound.results = memory_.results;
   bound.kv_ranges = variant.kv_ranges;
   bound.scratch = memory_.scratch;
   for (std::size_t i = 0; i < 4; ++i) {

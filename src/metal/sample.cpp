@@ -10,7 +10,7 @@ namespace {
 using graph::Op;
 
 constexpr int kListed = 60;  // function constant of sample.metal
-constexpr int kCountsAt = kWeightAt, kMasksAt = kWeightAt + 1, kBiasesAt = kWeightAt + 2;
+constexpr int kCountsAt = kWeightAt, kMasksAt = kWeightAt + 1, kBiasesAt = kWeightAt + 2, kResultsAt = kWeightAt + 1;
 
 Dispatch one_group(const BoundStep& bound, const char* kernel, int threads) {
   return {.kernel = kernel, .constants = {}, .bindings = common_bindings(bound), .rows_per_group = 0, .threads = threads};
@@ -30,6 +30,7 @@ Dispatch sample(const BoundStep& bound) {
 Dispatch accept(const BoundStep& bound) {
   Dispatch dispatch = one_group(bound, "accept", 256);
   dispatch.bindings.push_back({kCountsAt, bound.counts});
+  dispatch.bindings.push_back({kResultsAt, bound.results});
   return dispatch;
 }
 

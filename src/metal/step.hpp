@@ -48,6 +48,7 @@ struct BoundStep {
   Slice keys, values;                      // K/V of the layer
   bool bf16_kv = false;
   Slice counts, masks, biases;             // of the request: int32 [sessions][vocab], uint32 [rows][words], LogitBias
+  Slice results;                           // of rounds: RoundResult by place in the ring of runs
   int kv_ranges = 1;                       // attention of full layers in a round: see kKvRange
   Slice scratch;                           // where it keeps what the ranges gave
 };

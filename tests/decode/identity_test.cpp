@@ -92,7 +92,7 @@ Subject pebble_subject() {
 }
 
 decode::GenerateOptions options_of(const Subject& subject, Setting setting) {
-  decode::GenerateOptions options{.max_tokens = kTokens};
+  decode::GenerateOptions options{.max_tokens = kTokens, .wants_logits = true};
   graph::Sampling& sampling = options.sampling;
   const std::pair<std::int32_t, float>* open_call = nullptr;
   static std::map<std::int32_t, std::pair<std::int32_t, float>> biases;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -77,11 +78,13 @@ struct Simulation {
   std::function<double(int token)> slowness = [](int) { return 1.0; };       // of everything
   std::function<double(Random&)> noise = [](Random&) { return 1.0; };
   std::function<void(decode::Policy&, int token)> before_round = [](decode::Policy&, int) {};
+  bool runs_ahead = false;  // a round is chosen before the one before it is observed, where the policy does
 
   struct Round {
     int token = 0;  // the first of the round
     std::vector<int> offers;
     decode::Choice choice;
+    bool ahead = false;  // chosen before the round before it was observed
     int accepted = 0;
     double steps = 0;  // what it took without noise, in steps of that time
   };
@@ -106,11 +109,14 @@ struct Simulation {
     Random random(seed);
     Result result;
     double loss = 0, least_loss = 0;
+    std::optional<decode::Choice> chosen_ahead;
     for (int token = 0; token < tokens;) {
       before_round(policy, token);
       Round round{.token = token, .offers = {}, .choice = {}};
       for (const SimulatedSource& source : sources) round.offers.push_back(source.offer(token));
-      round.choice = policy.choose(round.offers);
+      round.ahead = chosen_ahead.has_value();
+      round.choice = chosen_ahead ? *chosen_ahead : policy.choose(round.offers);
+      if (runs_ahead) chosen_ahead = policy.choose_ahead(round.offers, round.choice);
       const auto [s, k] = round.choice;
 
       const double draft_steps = k > 0 ? k * sources[s].draft_steps : 0;

@@ -58,20 +58,23 @@ const suite<"policy, losses"> suite_of_losses = [] {
       {"speeding up", [](int token) { return 2 - std::clamp(token - 500, 0, 1000) / 1000.0; }},
       {"suddenly slower", [](int token) { return token < 700 ? 1.0 : 2.0; }},
   };
-  for (const Slowness& slowness : slownesses) {
-    boost::ut::test("no run of rounds loses more than 8 steps and 1.5 %, " + std::string(slowness.name)) = [&] {
-      for_all_costs([&](const CostTable& table, double draft_steps) {
-        for (std::size_t i = 0; i < acceptances.size(); ++i) {
-          Simulation simulation = steady(table, draft_steps, same(0));
-          simulation.sources[0].acceptance = acceptances[i];
-          simulation.slowness = slowness.of;
-          Policy policy = one_source();
-          const double loss_steps = simulation.run(policy, kTokens, i).worst_loss_steps;
-          expect(loss_steps <= kMostLoss_steps) << table.name << draft_steps << i << loss_steps;
-        }
-      });
-    };
-  }
+  for (const Slowness& slowness : slownesses)
+    for (const bool ahead : {false, true}) {
+      const std::string name = std::string(slowness.name) + (ahead ? ", chosen ahead" : "");
+      boost::ut::test("no run of rounds loses more than 8 steps and 1.5 %, " + name) = [&, ahead] {
+        for_all_costs([&](const CostTable& table, double draft_steps) {
+          for (std::size_t i = 0; i < acceptances.size(); ++i) {
+            Simulation simulation = steady(table, draft_steps, same(0));
+            simulation.sources[0].acceptance = acceptances[i];
+            simulation.slowness = slowness.of;
+            simulation.runs_ahead = ahead;
+            Policy policy = one_source();
+            const double loss_steps = simulation.run(policy, kTokens, i).worst_loss_steps;
+            expect(loss_steps <= kMostLoss_steps) << table.name << draft_steps << i << loss_steps;
+          }
+        });
+      };
+    }
 
   // Rounds of more than one row become dearer by 35 %, plain ones do not.
   "a change of the wider rounds alone costs no more"_test = [] {
@@ -86,9 +89,12 @@ const suite<"policy, losses"> suite_of_losses = [] {
           Simulation simulation = steady(table, draft_steps, same(0));
           simulation.table = [&](int token) -> const CostTable& { return tables[std::clamp((token - 500) / 20, 0, 35)]; };
           simulation.sources[0].acceptance = [high](int token, int) { return token / 400 % 2 ? 0.1 : high; };
-          Policy policy = one_source();
-          const double loss_steps = simulation.run(policy, kTokens, 1).worst_loss_steps;
-          expect(loss_steps <= kMostLoss_steps) << table.name << draft_steps << high << loss_steps;
+          for (const bool ahead : {false, true}) {
+            simulation.runs_ahead = ahead;
+            Policy policy = one_source();
+            const double loss_steps = simulation.run(policy, kTokens, 1).worst_loss_steps;
+            expect(loss_steps <= kMostLoss_steps) << table.name << draft_steps << high << ahead << loss_steps;
+          }
         }
       }
     }
@@ -134,6 +140,25 @@ const suite<"policy, gains"> suite_of_gains = [] {
       for (const Depths& acceptance : kAcceptances) {
         const double share = share_of_best(table, draft_steps, acceptance, steady(table, draft_steps, acceptance), 3);
         expect(share >= 0.95) << table.name << draft_steps << acceptance[0] << share;
+      }
+    });
+  };
+
+  // But for rounds so dear that the account could not bear two that fail.
+  "also when rounds are chosen ahead, as most of them then are"_test = [&] {
+    constexpr double kDear_steps = 4;
+    for_all_costs([&](const CostTable& table, double draft_steps) {
+      for (const Depths& acceptance : kAcceptances) {
+        Simulation simulation = steady(table, draft_steps, acceptance);
+        simulation.runs_ahead = true;
+        const double share = share_of_best(table, draft_steps, acceptance, simulation, 3);
+        expect(share >= 0.95) << table.name << draft_steps << acceptance[0] << share;
+        Policy policy = one_source();
+        const auto rounds = simulation.run(policy, kTokens, 1).rounds;
+        const auto cheap = std::ranges::count_if(rounds, [&](const auto& round) { return round.steps < kDear_steps; });
+        const auto ahead = std::ranges::count_if(rounds, [](const auto& round) { return round.ahead; });
+        if (2 * cheap < std::ssize(rounds)) continue;
+        expect(4 * ahead >= 3 * std::ssize(rounds)) << table.name << draft_steps << acceptance[0] << ahead << rounds.size();
       }
     });
   };
@@ -273,6 +298,34 @@ const suite<"policy"> suite_of_policy = [] {
     policy.observe({.verify_s = 1});
     expect(choose(policy, kMaxDrafts).k == 1_i);
     expect(policy.why_plain() == "");
+  };
+
+  "ahead it chooses the same again, or one plain round to measure"_test = [] {
+    const int all = kMaxDrafts, less = 1;
+    const auto ahead = [](Policy& policy, const int& offer, Choice before) {
+      return policy.choose_ahead(std::span(&offer, 1), before);
+    };
+    Policy policy = one_source();
+    expect(choose(policy, all) == Choice{} && !ahead(policy, all, {})) << "what a plain round costs is to be seen first";
+    for (int i = 0; i < 2; ++i) policy.observe({.verify_s = 1});
+    expect(choose(policy, all).k == 1_i && !ahead(policy, all, {0, 1})) << "two that cost as much as they may";
+
+    static_cast<void>(steady(kMixture, 0.11, same(1)).run(policy, 500, 1));
+    Choice choice = choose(policy, all);
+    for (; choice.k == 0; choice = choose(policy, all)) policy.observe({.verify_s = Simulation::kStep_s});
+    expect(choice.k > 1);
+    const double before = policy.acceptance(0, 1);
+    expect(!ahead(policy, less, choice) && policy.acceptance(0, 1) == before) << "another choice";
+    std::optional<Choice> next = ahead(policy, all, choice);
+    for (int round = 0; round < 100 && next == choice; ++round, next = ahead(policy, all, choice))
+      policy.observe({.source = 0, .drafted = choice.k, .accepted = choice.k, .draft_s = 0.11 * choice.k * Simulation::kStep_s,
+                      .verify_s = kMixture.steps[choice.k] * Simulation::kStep_s});
+    expect(next == Choice{} && policy.why_plain() == "measuring") << "a plain round is due";
+    expect(!ahead(policy, all, Choice{})) << "and one is enough";
+
+    const int none = 0;
+    Policy plain = one_source();
+    expect(ahead(plain, none, {}) == Choice{}) << "where nobody drafts there is nothing to learn";
   };
 
   "a fixed k is obeyed as far as the offers go"_test = [] {

@@ -102,10 +102,13 @@ const suite<"recorded rounds"> recorded = [] {
             hooks.fill = [] {};
             expect(fatal(session.length() == round.committed)) << pair.name << where;
             expect(stream.back() == round.bonus);
-            expect(session.round({k, nullptr}, nullptr, hooks));
+            const auto played = session.round({k, nullptr}, nullptr, hooks);
+            expect(fatal(played.has_value()));
             expect(drafts == round.drafts) << pair.name << where << "committed" << round.committed;
-            expect(session.drafted() == k && session.accepted() == round.accepted && session.next(round.accepted) == round.next);
-            for (int i = 0; i <= session.accepted(); ++i) stream.push_back(session.next(i));
+            const graph::RoundResult& result = played->report.result;
+            expect(played->drafted == k && result.accepted == round.accepted && session.next(round.accepted) == round.next);
+            for (int i = 0; i <= result.accepted; ++i) expect(result.tokens[i] == session.next(i));
+            stream.insert(stream.end(), result.chosen().begin(), result.chosen().end());
           }
           expect(fatal(stream.size() >= greedy.size()));
           stream.resize(greedy.size());

@@ -175,6 +175,26 @@ const suite<"metal device"> device = [] {
     expect(shallow == deep && shallow > 0);
   };
 
+  "a round is submitted before the host has waited for the one before it"_test = [] {
+    const Pair pair = fixture_pairs().front();
+    Loaded model(pair.target, {.context_tokens = 256}, 1, pair.assistant);
+    for (const int k : {0, 3})
+      for (const bool wants_logits : {false, true}) {
+        std::vector<decode::Speculation::Source> sources;
+        sources.push_back({std::make_unique<decode::Assistant>(), {}});
+        decode::Speculation speculation(std::move(sources), k);
+        decode::Session session(model.program, *model.executor);
+        decode::Generation generation(session, random_tokens(200, 5),
+                                      {.max_tokens = 60, .speculation = &speculation, .wants_logits = wants_logits});
+        const auto before = softmetal_commits_ahead();
+        while (generation.next()) {}
+        const auto ahead = static_cast<std::int64_t>(softmetal_commits_ahead() - before), rounds = speculation.stats().rounds;
+        // Not the first one, nor with drafts those at the end that have room for fewer of them.
+        const bool nearly_all = k == 0 ? ahead == rounds - 1 : ahead >= rounds - 4 && ahead < rounds;
+        expect(rounds > 10 && (wants_logits ? ahead == 0 : nearly_all)) << k << rounds << ahead;
+      }
+  };
+
   "no layer has more dispatches than its budget"_test = [] {
     for (const graph::Graph* graph : graph::compiled_graphs()) {
       const graph::Segment& forward = graph->segment(graph::SegmentId::forward);

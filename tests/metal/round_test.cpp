@@ -158,6 +158,10 @@ struct Round {
     std::vector<std::int32_t> all_counts(kSlots * kVocab, 5);
     std::copy(counts.begin(), counts.end(), all_counts.begin() + slot * kVocab);
     stage.bound().counts = stage.hold(all_counts);
+    const graph::RoundResult untouched{.accepted = -7, .tokens = {-7, -7, -7, -7, -7, -7, -7, -7}};
+    std::vector<graph::RoundResult> results(3, untouched);
+    stage.run().place = 1;
+    stage.bound().results = stage.hold(results);
     stage.play(threads);
 
     const RoundState after = states.after();
@@ -167,6 +171,10 @@ struct Round {
     std::copy(expected.carry.begin(), expected.carry.end(), carry.begin() + slot * kCarryStride);
     expect(std::memcmp(carry.data(), contents<float>(stage.bound().out[0]), carry.size() * sizeof(float)) == 0)
         << "carries another row, or to another place";
+    results[1].accepted = expected.state.accepted;
+    std::copy_n(chosen.begin(), expected.state.accepted + 1, results[1].tokens.begin());
+    expect(std::memcmp(results.data(), contents<std::byte>(stage.bound().results), sizeof results[0] * results.size()) == 0)
+        << "another result, or at another place";
     return after;
   }
 };
@@ -285,6 +293,7 @@ suite<"begin_run"> begin_suite = [] {
             run.first_output = 5;
             run.output_count = 3;
             run.has_choice = has_choice;
+            run.place = 2;
             run.choice.temperature = 0.5f;
             run.choice.stream = 77;
             run.choice.bias_count = biases;

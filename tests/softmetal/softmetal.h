@@ -8,6 +8,9 @@ extern "C" {
 // Messages sent so far: of this selector, or all of them when it is null.
 unsigned long softmetal_message_count(const char* selector);
 
+// Command buffers committed so far before the host knew that all those before them had run.
+unsigned long softmetal_commits_ahead(void);
+
 // Objects of this class that have not been freed.
 long softmetal_live_objects(const char* class_name);
 

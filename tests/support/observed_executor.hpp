@@ -9,17 +9,17 @@ class ObservedExecutor final : public link::Executor {
  public:
   ObservedExecutor(link::Executor& inner, link::Tap tap) : inner_(inner), tap_(std::move(tap)) {}
 
-  void run(std::span<const graph::SegmentId> segments, const link::Run& run) override {
+  bool run(std::span<const graph::SegmentId> segments, const link::Run& run) override {
     const link::Tap both = [&](const link::StepResult& result) {
       tap_(result);
       if (run.tap) (*run.tap)(result);
     };
     link::Run observed = run;
     observed.tap = &both;
-    inner_.run(segments, observed);
+    return inner_.run(segments, observed);
   }
+  void await(const link::RoundReport& report) override { inner_.await(report); }
   graph::RoundState& state(int slot) override { return inner_.state(slot); }
-  link::SegmentSeconds seconds() const override { return inner_.seconds(); }
   std::span<const float> hidden(int output) const override { return inner_.hidden(output); }
   std::span<const float> logits(int output) const override { return inner_.logits(output); }
   std::int32_t next(int output) const override { return inner_.next(output); }

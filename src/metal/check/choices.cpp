@@ -289,6 +289,7 @@ Finding accept(Workbench& bench) {
   StateStep step(bench, Op::accept, graph::RowSet::verify, kDrafted + 1, {.n = {kHidden}});
   step.params.vocab = kVocab;
   step.run.has_choice = step.run.choice.has_counts = 1;
+  step.run.place = 1;
   return examine_state(bench, [&] {
     std::vector<graph::Row> rows;
     for (int i = 0; i <= kDrafted; ++i) rows.push_back({1, state.length + i, 0, state.length + i});
@@ -300,10 +301,13 @@ Finding accept(Workbench& bench) {
     step.bound.out[0] = bench.hold(std::vector<float>(2 * kHidden));
     step.params.out[0] = {kHidden * 4, 0, 0};
     step.bound.counts = bench.hold(counts);
+    step.bound.results = bench.hold(std::vector<graph::RoundResult>(2));
     return step.dispatches(before);
   }, kDrafted + 1, [&] {
     const auto carry = bench.read<float>(step.bound.out[0], 2 * kHidden);
-    return step.left(expected) && bench.read<std::int32_t>(step.bound.counts, 2 * kVocab) == expected_counts &&
+    const auto results = bench.read<graph::RoundResult>(step.bound.results, 2);
+    return step.left(expected) && results[0].accepted == 0 && results[1].accepted == kAccepted &&
+           std::ranges::equal(results[1].chosen(), std::span(chosen).first(kAccepted + 1)) && bench.read<std::int32_t>(step.bound.counts, 2 * kVocab) == expected_counts &&
            std::equal(carry.begin() + kHidden, carry.end(), hidden.begin() + kAccepted * kHidden) &&
            std::all_of(carry.begin(), carry.begin() + kHidden, [](float x) { return x == 0; });
   });
@@ -313,7 +317,7 @@ Finding begin_of_run(Workbench& bench) {
   Random random(7);
   constexpr int kWords = 40, kBiases = 5;
   layout::Run run{.slot = 2, .row_count = 300, .first_output = 1, .output_count = 3, .host_rows = 300, .has_choice = 1,
-                  .choice = {}};
+                  .place = 3, .choice = {}};
   run.choice.temperature = 0.5f;
   run.choice.mask_words = run.choice.mask_stride_words = kWords;
   run.choice.bias_count = kBiases;

@@ -1,12 +1,23 @@
 #include "metal/queue.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 
 #include "metal/device.hpp"
 #include "runtime/checker.hpp"
+#include "softmetal.h"
 
 namespace softmetal {
+
+namespace {
+
+std::atomic<unsigned long>& commits_ahead() {
+  static std::atomic<unsigned long> count = 0;
+  return count;
+}
+
+}  // namespace
 
 double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -137,9 +148,12 @@ void Queue::commit(CommandBuffer* commands) {
   const std::lock_guard guard(work_->lock);
   commands->alone = work_->observed == work_->committed;
   commands->number = ++work_->committed;
+  if (!commands->alone) ++commits_ahead();
   work_->waiting.push_back(commands);
   work_->changed.notify_all();
 }
+
+extern "C" unsigned long softmetal_commits_ahead() { return commits_ahead(); }
 
 void register_queue() {
   ClassOf<Event>("MTLSharedEvent")
