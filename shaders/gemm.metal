@@ -6,7 +6,7 @@
 // Apple's GPUs are as fast in both.
 
 enum {
-  kTileRows = 32, kTileOutputs = 64, kTileInputs = 32, kTileThreads = 128,
+  kTileInputs = 32,  // that are multiplied at a time
   kBlockFloats = 72,  // from one 8 x 8 block in threadgroup memory to the next: 8 more, to spread blocks over the banks
   kInputBlocks = kTileInputs / 8 * (kTileRows / 8), kWeightBlocks = kTileInputs / 8 * (kTileOutputs / 8),
   kTileElements = kTileRows * kTileOutputs / kTileThreads  // results that a thread looks after

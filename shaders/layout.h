@@ -11,6 +11,13 @@ struct Row {
 
 enum Limits { kMaxDrafts = 7 };
 
+// What a threadgroup of a product makes. Of a round: all rows of kGroupOutputs outputs, a simdgroup kSimdOutputs of them. Of a
+// prompt: a tile of rows and outputs.
+enum ProductSizes {
+  kRowsMax = 8, kSimdOutputs = 4, kGroupOutputs = 8, kGroupThreads = kGroupOutputs / kSimdOutputs * 32,
+  kTileRows = 32, kTileOutputs = 64, kTileThreads = 128
+};
+
 // As graph::RoundState.
 struct RoundState {
   int length;

@@ -5,8 +5,6 @@
 // Weights become numbers before they are multiplied, affine ones too: s * (q . x) + b * sum(x) would save one operation a
 // weight, but take three for every eight weights of each row, and with one row the kernel waits for memory anyway.
 
-enum { kRowsMax = 8, kSimdOutputs = 4, kGroupOutputs = 8 };  // a threadgroup has two simdgroups
-
 // Number `index` of four. Vectors are registers, which know no index.
 inline float element_of(float4 four, uint index) {
   const float2 two = index / 2 == 0 ? four.xy : four.zw;

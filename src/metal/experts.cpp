@@ -15,10 +15,10 @@ Dispatch expert_product(const BoundStep& bound) {
   const int block_rows = bound.numeric == NumericClass::prompt ? graph::kMaxVerifyRows : bound.rows;
   assert(block_rows <= graph::kMaxVerifyRows);
   dispatch.constants.push_back({kRowsConstant, block_rows});
-  dispatch.groups_x = tiles_of(bound.matrices[0].matrix->rows, kProductOutputs);
+  dispatch.groups_x = tiles_of(bound.matrices[0].matrix->rows, layout::kGroupOutputs);
   dispatch.rows_per_group = block_rows;
   dispatch.groups_z = block_rows * used;
-  dispatch.threads = kProductThreads;
+  dispatch.threads = layout::kGroupThreads;
   return dispatch;
 }
 

@@ -8,9 +8,6 @@ namespace {
 
 using graph::Op;
 
-// As gemm.metal has them.
-constexpr int kTileThreads = 128, kTileOutputs = 64, kTileRows = 32;
-
 int number_coding(DType type) {
   switch (type) {
     case DType::f16: return layout::kPlainF16;
@@ -50,12 +47,12 @@ Dispatch linear_product(const BoundStep& bound) {
   const bool prompt = bound.numeric == NumericClass::prompt;
   const std::string name(graph::name_of(step.op));
   Dispatch dispatch = with_matrices(prompt ? name + "_prompt" : name, bound, matrix_count_of(step));
-  const int tile = prompt ? kTileOutputs : kProductOutputs;
+  const int tile = prompt ? layout::kTileOutputs : layout::kGroupOutputs;
   dispatch.groups_x = tiles_of(step.dims.n[0], tile);
   // The other matrices of `linear` follow the first.
   if (step.op == Op::linear) dispatch.groups_x += tiles_of(step.dims.n[1], tile) + tiles_of(step.dims.n[2], tile);
-  dispatch.rows_per_group = prompt ? kTileRows : graph::kMaxVerifyRows;
-  dispatch.threads = prompt ? kTileThreads : kProductThreads;
+  dispatch.rows_per_group = prompt ? layout::kTileRows : graph::kMaxVerifyRows;
+  dispatch.threads = prompt ? layout::kTileThreads : layout::kGroupThreads;
   if (prompt) return dispatch;
   assert(bound.rows <= graph::kMaxVerifyRows);
   dispatch.constants.push_back({kRowsConstant, bound.rows});

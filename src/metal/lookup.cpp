@@ -22,8 +22,8 @@ Dispatch lookup(const BoundStep& bound) {
     case Op::cluster_logits:
       dispatch.bindings.push_back({second_weight, bound.vectors[1]});
       dispatch.constants.push_back({kRowsConstant, 1});
-      dispatch.groups_x = tiles_of(d.experts_used * d.n[0], kProductOutputs);
-      dispatch.threads = kProductThreads;
+      dispatch.groups_x = tiles_of(d.experts_used * d.n[0], layout::kGroupOutputs);
+      dispatch.threads = layout::kGroupThreads;
       return dispatch;
     default:
       assert(step.op == Op::embed || step.op == Op::embed_pair);

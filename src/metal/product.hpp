@@ -11,9 +11,6 @@ Dispatch lookup(const BoundStep& bound);          // embed, embed_pair, ple_inpu
 // Function constants of all kernels, as common.metal and weights.metal say.
 inline constexpr int kRowsConstant = 0, kInputsConstant = 1, kStorageConstants = 16;
 
-// As linear.metal has them.
-inline constexpr int kProductThreads = 64, kProductOutputs = 8;
-
 // A dispatch of the kernel `name` with the step's operands and its first `matrix_count` weights, which are matrices.
 Dispatch with_matrices(std::string name, const BoundStep& bound, int matrix_count);
 

@@ -7,7 +7,7 @@ namespace lapidary::text {
 namespace {
 
 // Python's repr() of a string, except that what is not ASCII always stays as it is.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   const char mark = text.find('\'') != text.npos && text.find('"') == text.npos ? '"' : '\'';
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string out(1, mark);
@@ -35,14 +35,14 @@ std::string quoted(std::string_view text) {
 
 // Python's repr().
 std::string represented(const Value& value) {
-  if (const std::string* text = value.string()) return quoted(*text);
+  if (const std::string* text = value.string()) return in_quotes(*text);
   std::string out;
   if (const Value::Array* array = value.array()) {
     for (const Value& item : *array) out += (out.empty() ? "" : ", ") + represented(item);
     return "[" + out + "]";
   }
   if (const Value::Object* object = value.object()) {
-    for (const auto& [key, field] : *object) out += (out.empty() ? "" : ", ") + quoted(key) + ": " + represented(field);
+    for (const auto& [key, field] : *object) out += (out.empty() ? "" : ", ") + in_quotes(key) + ": " + represented(field);
     return "{" + out + "}";
   }
   return printed(value);

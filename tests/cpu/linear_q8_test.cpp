@@ -4,10 +4,10 @@
 #include <boost/ut.hpp>
 
 #include "cpu/kernel_rows.hpp"
-#include "cpu/linear_tolerance.hpp"
 #include "cpu/q8_weights.hpp"
 #include "reference/linear.hpp"
 #include "reference/q8.hpp"
+#include "support/linear_tolerance.hpp"
 
 namespace lapidary::test {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "cpu/features.hpp"
 #include "cpu/kernel_rows.hpp"
-#include "cpu/published_widths.hpp"
 #include "cpu/q8_weights.hpp"
 #include "reference/q8.hpp"
+#include "support/published_widths.hpp"
 
 namespace lapidary::test {
 namespace {

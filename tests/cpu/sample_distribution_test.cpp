@@ -10,10 +10,10 @@
 #include <numeric>
 #include <vector>
 
-#include "cpu/golden_sampling.hpp"
 #include "cpu/kernels.hpp"
 #include "reference/sample.hpp"
 #include "support/cases.hpp"
+#include "support/golden_sampling.hpp"
 #include "support/slow_build.hpp"
 
 namespace lapidary::test {

@@ -1,30 +1,41 @@
 // Calls the sample kernel as the executor does.
 #pragma once
 
+#include <optional>
+
 #include "cpu/kernel_rows.hpp"
+#include "support/choosing.hpp"
 
 namespace lapidary::test {
 
-inline std::vector<std::int32_t> sample(const FloatRows& logits, const graph::Selection* selection = nullptr,
-                                        int parts = 1) {
-  const int rows = static_cast<int>(logits.size()), n = static_cast<int>(logits.front().size());
+// lists: the tokens of the logits; none = all
+inline Ids sample(const FloatRows& logits, const IdRows& lists, const graph::Selection* selection, int parts = 1) {
+  const int rows = count_of(logits), n = count_of(logits.front());
   const RowBuffer in(logits);
+  std::optional<IdBuffer> tokens;
+  if (!lists.empty()) tokens.emplace(lists);
   IdBuffer out(rows, 1), candidates(rows, n);
   RowBuffer weights(rows, n);
   in_parts(parts, [&](cpu::Part part) {
-    cpu::sample(rows, in.in(), {}, n, selection, out.out(), weights.out(), candidates.out(), part);
+    cpu::sample(rows, in.in(), tokens ? tokens->in() : cpu::InIds{}, n, selection, out.out(), weights.out(),
+                candidates.out(), part);
   });
   weights.rows(), candidates.rows();  // for their gaps
-  std::vector<std::int32_t> chosen;
-  for (const auto& row : out.rows()) chosen.push_back(row[0]);
+  boost::ut::expect(!tokens || tokens->rows() == lists) << "the list has changed";
+  const FloatRows after = in.rows();
+  for (int r = 0; r < rows; ++r)
+    boost::ut::expect(std::memcmp(after[r].data(), logits[r].data(), n * sizeof(float)) == 0) << "logits have changed";
+  Ids chosen;
+  for (const Ids& row : out.rows()) chosen.push_back(row[0]);
   return chosen;
 }
 
-// One row.
-inline std::int32_t sample(const std::vector<float>& logits, const graph::Sampling& sampling,
-                           const graph::SelectRow& row = {}, std::span<const std::int32_t> counts = {}) {
-  const graph::Selection selection{sampling, counts, {&row, 1}};
-  return sample(FloatRows{logits}, &selection).front();
+inline Ids choose_on_cpu(const Choosing& from) {
+  if (!from.sampling) return sample(from.logits, from.lists, nullptr);
+  std::vector<graph::SelectRow> rows;
+  for (std::size_t r = 0; r < from.logits.size(); ++r) rows.push_back(from.row(r));
+  const graph::Selection selection{*from.sampling, from.counts, rows};
+  return sample(from.logits, from.lists, &selection);
 }
 
 }  // namespace lapidary::test

@@ -2,14 +2,12 @@
 #include <boost/ut.hpp>
 
 #include "metal/products.hpp"
-#include "reference/moe.hpp"
 
 namespace lapidary::test {
 namespace {
 
 using namespace boost::ut;
 using boost::ut::test;  // the function, not our namespace
-using IdRows = std::vector<std::vector<std::int32_t>>;
 
 constexpr NumericClass kRound = NumericClass::round, kPrompt = NumericClass::prompt;
 
@@ -41,68 +39,15 @@ FloatRows expert_linear(const FloatRows& x, const IdRows& ids, const link::Matri
   return stage.floats(0);
 }
 
-// One expert as a matrix of its own.
-link::Matrix expert_of(link::Matrix matrix, int expert) {
-  matrix.values += expert * matrix.expert_bytes;
-  if (matrix.scales) matrix.scales += expert * matrix.scale_expert_bytes;
-  if (matrix.biases) matrix.biases += expert * matrix.scale_expert_bytes;
-  matrix.experts = 0;
-  return matrix;
-}
-
-constexpr int kExperts = 7, kUsed = 3;
-
-std::vector<std::int32_t> pick_experts(Random& random, int used, int experts) {
-  const auto picked = random.pick(used, experts);
-  return {picked.begin(), picked.end()};
-}
-
-void append(std::vector<float>& to, const std::vector<float>& values) { to.insert(to.end(), values.begin(), values.end()); }
-
-// One row that picks `ids`: near the definition, and to the bit what linear_gelu_mul makes of the experts.
-void expect_expert_gelu_mul(Random& random, const Storage& gate_storage, const Storage& up_storage, int k, int n,
-                            int experts, const std::vector<std::int32_t>& ids) {
-  const RandomMatrix random_gate(random, gate_storage, n, k, experts), random_up(random, up_storage, n, k, experts);
-  const link::Matrix gate = random_gate.view(), up = random_up.view();
-  const FloatRows x = random_rows(random, 1, k, -0.2, 0.2);
-  const auto got = expert_gelu_mul(x, {ids}, gate, up, kRound).front();
-  std::vector<reference::Table> gates(experts), ups(experts);
-  std::vector<double> allowed;
-  std::vector<float> by_matrix;
-  for (const std::int32_t id : ids) {
-    gates[id] = reference::dequantise(gate, id);
-    ups[id] = reference::dequantise(up, id);
-    const auto errors = gelu_mul_errors(
-        reference::linear(gates[id], doubles(x[0])), product_errors(reference::magnitudes(gate, id), x[0]),
-        reference::linear(ups[id], doubles(x[0])), product_errors(reference::magnitudes(up, id), x[0]));
-    allowed.insert(allowed.end(), errors.begin(), errors.end());
-    append(by_matrix, linear_gelu_mul(x, expert_of(gate, id), expert_of(up, id), kRound).front());
-  }
-  expect(worst_error(got, reference::expert_gelu_mul(gates, ups, doubles(x[0]), ids), allowed) <= 1.0_d) << "K =" << k;
-  expect(same_bits(got, by_matrix)) << "K =" << k;
-}
-
-// Likewise of expert_linear.
-void expect_expert_linear(Random& random, const Storage& storage, int k, int n, int experts,
-                          const std::vector<std::int32_t>& ids) {
-  const RandomMatrix random_weight(random, storage, n, k, experts);
-  const link::Matrix weight = random_weight.view();
-  const int used = static_cast<int>(ids.size());
-  const FloatRows x = random_rows(random, 1, k * used);
-  const auto got = expert_linear(x, {ids}, weight, kRound).front();
-  std::vector<reference::Table> tables(experts);
-  std::vector<double> allowed;
-  std::vector<float> by_matrix;
-  for (int slot = 0; slot < used; ++slot) {
-    const std::vector<float> input(x[0].begin() + slot * k, x[0].begin() + (slot + 1) * k);
-    tables[ids[slot]] = reference::dequantise(weight, ids[slot]);
-    const auto errors = product_errors(reference::magnitudes(weight, ids[slot]), input);
-    allowed.insert(allowed.end(), errors.begin(), errors.end());
-    append(by_matrix, linear({input}, {expert_of(weight, ids[slot])}, kRound).front());
-  }
-  expect(worst_error(got, reference::expert_linear(tables, doubles(x[0]), ids), allowed) <= 1.0_d) << "K =" << k;
-  expect(same_bits(got, by_matrix)) << "K =" << k;
-}
+const ProductKernels kProducts = products_of(kRound);
+const ExpertKernels kExperts{
+    [](const FloatRows& x, const IdRows& ids, const link::Matrix& gate, const link::Matrix& up, int) {
+      return expert_gelu_mul(x, ids, gate, up, kRound);
+    },
+    [](const FloatRows& x, const IdRows& ids, const link::Matrix& weight, int) {
+      return expert_linear(x, ids, weight, kRound);
+    },
+    kProducts};
 
 suite<"experts on the device"> expert_suite = [] {
   for (const Storage& storage : all_storages()) {
@@ -111,54 +56,40 @@ suite<"experts on the device"> expert_suite = [] {
       Random random(1);
       for (const int k : {192, 128}) {
         if (!fits(storage, k)) continue;
-        expect_expert_gelu_mul(random, storage, storage, k, 11, kExperts, {kExperts - 1, 0, 3});
-        expect_expert_linear(random, storage, k, 11, kExperts, {kExperts - 1, 0, 3});
+        expect_expert_gelu_mul(random, kExperts, storage, storage, k, 11, 7, {6, 0, 3});
+        expect_expert_linear(random, kExperts, storage, k, 11, 7, {6, 0, 3});
       }
     };
 
     test("experts of " + label(storage) + " give a row the same bits, shared with other rows or not") = [&storage] {
       Random random(2);
-      const int n = 9, k = 128, rows = 12;
-      const RandomMatrix random_gate(random, storage, n, k, kExperts), random_up(random, storage, n, k, kExperts);
-      const link::Matrix gate = random_gate.view(), up = random_up.view();
-      const FloatRows x = random_rows(random, rows, k, -0.2, 0.2), many = random_rows(random, rows, k * kUsed);
-      IdRows ids;  // half of the rows agree, the others do not
-      for (int r = 0; r < rows; ++r)
-        ids.push_back(r % 2 ? std::vector<std::int32_t>{4, 2, 6} : pick_experts(random, kUsed, kExperts));
-      expect_rows_alone(random, rows, kRoundWidths, [&](const std::vector<int>& numbers) {
-        return expert_gelu_mul(gather(x, numbers), gather(ids, numbers), gate, up, kRound);
-      });
-      expect_rows_alone(random, rows, kRoundWidths, [&](const std::vector<int>& numbers) {
-        return expert_linear(gather(many, numbers), gather(ids, numbers), gate, kRound);
-      });
+      expect_experts_alone(random, kExperts, storage, 128, 9, {12, kRoundWidths});
     };
   }
 
   "experts are near their definitions at the widths of the published model, 8 of 128"_test = [] {
     Random random(3);
     for (const Storage& storage : main_storages()) {
-      const std::vector<std::int32_t> ids = {127, 0, 64, 3, 99, 31, 32, 7};
-      expect_expert_gelu_mul(random, storage, storage, 2816, 4, 128, ids);
-      expect_expert_linear(random, storage, 704, 6, 128, ids);
+      const Ids ids = {127, 0, 64, 3, 99, 31, 32, 7};
+      expect_expert_gelu_mul(random, kExperts, storage, storage, 2816, 4, 128, ids);
+      expect_expert_linear(random, kExperts, storage, 704, 6, 128, ids);
     }
   };
 
   "expert_gelu_mul takes two weights of different storages"_test = [] {
     Random random(6);
-    const Storage affine{Encoding::affine, DType::bf16, 4, 64}, plain{Encoding::plain, DType::bf16, 16, 0};
-    expect_expert_gelu_mul(random, affine, plain, 192, 11, kExperts, {4, 1, 6});
-    expect_expert_gelu_mul(random, plain, affine, 192, 11, kExperts, {4, 1, 6});
+    expect_expert_gelu_mul(random, kExperts, kAffine4, kPlain, 192, 11, 7, {4, 1, 6});
+    expect_expert_gelu_mul(random, kExperts, kPlain, kAffine4, 192, 11, 7, {4, 1, 6});
   };
 
   "rows of a prompt share experts in blocks of 8 and have the bits of rows of a round"_test = [] {
     Random random(4);
     const int n = 9, k = 192, rows = 70, used = 8, experts = 20;
-    const RandomMatrix random_gate(random, {Encoding::affine, DType::bf16, 4, 64}, n, k, experts);
-    const RandomMatrix random_up(random, {Encoding::affine, DType::bf16, 8, 64}, n, k, experts);
+    const RandomMatrix random_gate(random, kAffine4, n, k, experts), random_up(random, kAffine8, n, k, experts);
     const link::Matrix gate = random_gate.view(), up = random_up.view();
     const FloatRows x = random_rows(random, rows, k, -0.2, 0.2), many = random_rows(random, rows, k * used);
     IdRows ids;
-    for (int r = 0; r < rows; ++r) ids.push_back(pick_experts(random, used, experts));
+    for (int r = 0; r < rows; ++r) ids.push_back(random_ids(random, used, experts));
     for (const int width : {70, 33, 9, 8, 5, 1}) {
       const std::vector<int> numbers = random.pick(width, rows);
       const FloatRows gated = expert_gelu_mul(gather(x, numbers), gather(ids, numbers), gate, up, kPrompt);
@@ -175,16 +106,16 @@ suite<"experts on the device"> expert_suite = [] {
 
   "a prompt chunk with experts may have fewer rows than it was recorded for"_test = [] {
     Random random(5);
-    const int n = 4, k = 64, recorded = 19, rows = 10;
-    const RandomMatrix random_weight(random, {Encoding::affine, DType::bf16, 4, 64}, n, k, kExperts);
+    const int n = 4, k = 64, recorded = 19, rows = 10, experts = 7, used = 3;
+    const RandomMatrix random_weight(random, kAffine4, n, k, experts);
     const link::Matrix weight = random_weight.view();
-    const FloatRows x = random_rows(random, recorded, k * kUsed);
+    const FloatRows x = random_rows(random, recorded, k * used);
     IdRows ids;
-    for (int r = 0; r < recorded; ++r) ids.push_back(pick_experts(random, kUsed, kExperts));
-    Stage stage(graph::Op::expert_linear, expert_dims(weight, kUsed), recorded, kPrompt);
+    for (int r = 0; r < recorded; ++r) ids.push_back(random_ids(random, used, experts));
+    Stage stage(graph::Op::expert_linear, expert_dims(weight, used), recorded, kPrompt);
     stage.in(0, x);
     stage.in_ids(1, ids);
-    stage.out(0, kUsed * n);
+    stage.out(0, used * n);
     stage.matrix(0, weight);
     stage.run().row_count = rows;
     stage.play();

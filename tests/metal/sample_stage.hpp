@@ -1,27 +1,10 @@
 // Calls the sample kernel as the executor does: for the rows of a round, or for the one row of a draft step.
 #pragma once
 
-#include "graph/row.hpp"
 #include "metal/stage.hpp"
+#include "support/choosing.hpp"
 
 namespace lapidary::test {
-
-using Ids = std::vector<std::int32_t>;
-using IdRows = std::vector<Ids>;
-using Masks = std::vector<std::vector<std::uint32_t>>;
-
-// What the rows of a round choose from, and how.
-struct Choosing {
-  FloatRows logits;
-  IdRows lists{};                           // the tokens of the logits; none = all
-  const graph::Sampling* sampling = nullptr;  // null = the largest logit
-  Ids counts{};                             // [vocab]; none where nothing penalises
-  Masks masks{};                            // none, one for all rows, or one for each
-  std::int64_t emitted = 0;
-  Ids drafts{};
-  int slot = 0;
-  bool draft = false;                       // a draft step: one row, after all the drafts
-};
 
 // What is suppressed goes into the masks; without masks, into one that all rows share.
 inline Masks merged(Masks masks, std::span<const std::int32_t> suppressed, int vocab) {
@@ -32,9 +15,9 @@ inline Masks merged(Masks masks, std::span<const std::int32_t> suppressed, int v
   return masks;
 }
 
-// The tokens that the rows choose. All that is not theirs stays as it is.
+// threads: in a threadgroup, 0 = as many as the product has
 inline Ids choose(const Choosing& from, int threads = 0) {
-  const int rows = static_cast<int>(from.logits.size()), n = static_cast<int>(from.logits.front().size());
+  const int rows = count_of(from.logits), n = count_of(from.logits.front());
   int vocab = n;
   for (const Ids& list : from.lists)
     for (const std::int32_t token : list) vocab = std::max(vocab, token + 1);
@@ -92,28 +75,6 @@ inline Ids choose(const Choosing& from, int threads = 0) {
   return chosen;
 }
 
-// One row. With drafts before it and a mask it is the last of a round of such rows.
-inline std::int32_t choose_one(const std::vector<float>& logits, const Ids& list, const graph::Sampling& sampling,
-                               const graph::SelectRow& row = {}, const Ids& counts = {}) {
-  const std::size_t rows = row.drafted.size() + 1;
-  Choosing from{.logits = FloatRows(rows, logits), .sampling = &sampling, .counts = counts,
-                .emitted = row.index - static_cast<std::int64_t>(row.drafted.size()),
-                .drafts = {row.drafted.begin(), row.drafted.end()}};
-  if (!list.empty()) from.lists.assign(rows, list);
-  if (!row.mask.empty()) from.masks = {{row.mask.begin(), row.mask.end()}};
-  return choose(from).back();
-}
-inline std::int32_t choose_one(const std::vector<float>& logits, const graph::Sampling& sampling,
-                               const graph::SelectRow& row = {}, const Ids& counts = {}) {
-  return choose_one(logits, {}, sampling, row, counts);
-}
-
-// The tokens chosen at the indices from 0 on. Nothing may penalise.
-inline Ids choose_at_indices(int count, const std::vector<float>& logits, const Ids& list, const graph::Sampling& sampling,
-                             const Masks& masks = {}) {
-  Choosing from{.logits = FloatRows(count, logits), .sampling = &sampling, .masks = masks};
-  if (!list.empty()) from.lists.assign(count, list);
-  return choose(from);
-}
+inline Ids choose_on_device(const Choosing& from) { return choose(from); }
 
 }  // namespace lapidary::test

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checkpoint/bf16.hpp"
-#include "cpu/kernel_rows.hpp"
+#include "support/rows.hpp"
 #include "metal/gpu.hpp"
 
 namespace lapidary::test {

@@ -1,9 +1,10 @@
-// How the tests report: what failed, as it fails, and one last line `N passed, N failed` that counts tests. A test that
-// checks nothing has failed. Every test file is compiled with this header in front (see tests/meson.build), because ut's
-// runner is one object for the whole program.
+// How the tests report: what failed, as it fails, what took long, and one last line `N passed, N failed` that counts
+// tests. A test that checks nothing has failed. Every test file is compiled with this header in front (see
+// tests/meson.build), because ut's runner is one object for the whole program.
 #pragma once
 
 #include <boost/ut.hpp>
+#include <chrono>
 #include <cstddef>
 #include <iostream>
 #include <string>
@@ -21,6 +22,7 @@ class Reporter {
     test_ = test.name;
     subtest_.clear();
     checks_ = complaints_ = 0;
+    begin_ = std::chrono::steady_clock::now();
   }
   void on(boost::ut::events::test_run subtest) { subtest_ = subtest.name; }
   void on(boost::ut::events::test_finish) { subtest_.clear(); }
@@ -29,6 +31,8 @@ class Reporter {
   void on(boost::ut::events::test_end) {
     if (checks_ == 0) complain("checks nothing");
     ++(complaints_ == 0 ? passed_ : failed_);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin_;
+    if (taken.count() > kLong_s) std::cout << static_cast<int>(taken.count()) << " s: " << test_ << std::endl;
     test_.clear();
   }
 
@@ -76,6 +80,8 @@ class Reporter {
   bool succeeded() const { return passed_ > 0 && failed_ == 0; }
 
  private:
+  static constexpr double kLong_s = 1.0;
+
   void complain(std::string_view what) {
     ++complaints_;
     std::cerr << "\nFAILED " << (test_.empty() ? "outside of a test" : test_);
@@ -86,6 +92,7 @@ class Reporter {
 
   std::string test_, subtest_;
   std::size_t checks_ = 0, complaints_ = 0;  // of the running test
+  std::chrono::steady_clock::time_point begin_;
   std::size_t passed_ = 0, failed_ = 0;      // tests
 };
 

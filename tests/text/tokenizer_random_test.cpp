@@ -3,6 +3,7 @@
 
 #include "reference/tokenizer.hpp"
 #include "support/random.hpp"
+#include "support/slow_build.hpp"
 #include "text/tokenizer_files.hpp"
 
 namespace lapidary::test {
@@ -13,6 +14,8 @@ using text::Span;
 using text::Specials;
 using text::Tokenizer;
 using Ids = std::vector<std::int32_t>;
+
+constexpr int kTexts = kSlowBuild ? 500 : 3000;
 
 const std::vector<std::string> kNasty = {
     " ", " ", "\u2581", "\u2581\u2581", "\n", "\n", "\t", "a", "b", "e", "t", "he", "in", "A", "1", "<", ">", "/", "</", "> </", "|",
@@ -75,7 +78,7 @@ const suite<"tokenizer random"> random_texts = [] {
   boost::ut::test("pebble gives the ids of the definition for any bytes and any spans") = [] {
     const reference::Bpe bpe(read_all(kRoot + "/models/pebble/tokenizer.json"));
     Random random(1);
-    for (int round = 0; round < 3000; ++round) {
+    for (int round = 0; round < kTexts; ++round) {
       const auto spans = random_spans(random, kNasty, 30);
       expect(pebble().encode(spans) == expected_ids(bpe, spans)) << round;
     }
@@ -85,7 +88,7 @@ const suite<"tokenizer random"> random_texts = [] {
     const std::vector<std::string> alphabet = {"a", "a", "b", " ", " ", "\n", ">", "<", "s", "<s>", "\u4e2d", "\u2581", "x",
                                                "\xe4"};
     Random random(2);
-    for (int round = 0; round < 300; ++round) {
+    for (int round = 0; round < kTexts / 10; ++round) {
       const SmallTokenizer small = random_tokenizer(random);
       const Tokenizer tokenizer = small.tokenizer();
       const reference::Bpe bpe(small.text());
@@ -101,7 +104,7 @@ const suite<"tokenizer random"> random_texts = [] {
     std::filesystem::copy(kRoot + "/models/pebble/tokenizer.model", folder.path("tokenizer.model"));
     const Tokenizer model = Tokenizer::open(folder.path());
     Random random(3);
-    for (int round = 0; round < 3000; ++round) {
+    for (int round = 0; round < kTexts; ++round) {
       const auto spans = random_spans(random, kNasty, 60);
       expect(model.encode(spans) == pebble().encode(spans)) << round;
     }
@@ -109,7 +112,7 @@ const suite<"tokenizer random"> random_texts = [] {
 
   boost::ut::test("any bytes come back, U+2581 as a space") = [] {
     Random random(4);
-    for (int round = 0; round < 2000; ++round) {
+    for (int round = 0; round < kTexts * 2 / 3; ++round) {
       std::string text = random_text(random, kNasty, 40);
       for (int i = random.below(20); i > 0; --i) text += static_cast<char>(random.below(256));
       for (const Specials specials : {Specials::recognise, Specials::as_text}) {
@@ -124,7 +127,7 @@ const suite<"tokenizer random"> random_texts = [] {
 
   boost::ut::test("text never becomes a special token") = [] {
     Random random(5);
-    for (int round = 0; round < 2000; ++round)
+    for (int round = 0; round < kTexts * 2 / 3; ++round)
       for (const std::int32_t id : gemma4().encode(random_text(random, kNasty, 40), Specials::as_text))
         expect(gemma4().kind(id) != text::PieceKind::special) << round;
   };

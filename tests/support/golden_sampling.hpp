@@ -12,6 +12,8 @@
 
 namespace lapidary::test {
 
+inline constexpr double kGoldenTolerance = 1e-6;  // also for decisions that may go either way
+
 struct GoldenCase {
   int number = 0;
   std::string name;

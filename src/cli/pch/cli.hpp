@@ -1,0 +1,4 @@
+// What nearly every file here includes.
+#include <CLI/CLI.hpp>
+
+#include <simdjson.h>
