@@ -82,6 +82,7 @@ struct Dispatch {
 struct Simdgroup {
   alignas(64) unsigned char slot[2][kSimdWidth][16];
   unsigned char result[2][16];
+  float product[2][8][8];
   bool has_result[2];
   uint32_t active[2];                     // lanes that took part, by number
   int area;

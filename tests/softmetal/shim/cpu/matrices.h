@@ -1,18 +1,15 @@
-// 8x8 matrices of a simdgroup. Who holds which elements is open, and all lanes are at the same call: here lane 0 holds
-// them all and does the work. Only checked libraries look whether the others are there: a meeting costs more than a product.
+// 8x8 matrices of a simdgroup: each lane holds two neighbouring elements of a row.
 #pragma once
 
 namespace softmetal {
 
-SOFTMETAL_INSIDE bool holds_matrices() { return this_lane()->lane == 0; }
-
-typedef float MatrixRow __attribute__((ext_vector_type(8)));
-
-template <class T>
-SOFTMETAL_INSIDE MatrixRow matrix_row(const T (&elements)[8]) {
-  MatrixRow row;
-  for (int i = 0; i < 8; ++i) row[i] = float(elements[i]);
-  return row;
+struct MatrixPlace {
+  int row, column;
+};
+// The order that is commonly reported for Apple's devices.
+inline MatrixPlace matrix_place(unsigned lane) {
+  const int quad = int(lane / 4);
+  return {(quad & 4) + int(lane / 2 % 4), (quad & 2) * 2 + int(lane % 2) * 2};
 }
 
 }  // namespace softmetal
@@ -22,14 +19,17 @@ namespace metal {
 template <class T, int Columns, int Rows>
 struct simdgroup_matrix {
   static_assert(Columns == 8 && Rows == 8, "matrices of a simdgroup are 8x8");
-  T elements[8][8];  // by rows
+  typedef T Pair __attribute__((ext_vector_type(2)));
+  Pair elements;
 
   simdgroup_matrix() = default;
   explicit simdgroup_matrix(T diagonal) {
-    if (!softmetal::holds_matrices()) return;
-    for (int row = 0; row < 8; ++row)
-      for (int column = 0; column < 8; ++column) elements[row][column] = row == column ? diagonal : T(0);
+    const softmetal::MatrixPlace place = softmetal::matrix_place(softmetal::this_lane()->lane);
+    elements[0] = place.row == place.column ? diagonal : T(0);
+    elements[1] = place.row == place.column + 1 ? diagonal : T(0);
   }
+  Pair& thread_elements() { return elements; }
+  const Pair& thread_elements() const { return elements; }
 };
 typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
 typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;
@@ -38,9 +38,7 @@ typedef simdgroup_matrix<bfloat, 8, 8> simdgroup_bfloat8x8;
 template <class T, int Columns = 8, int Rows = 8>
 inline simdgroup_matrix<T, Columns, Rows> make_filled_simdgroup_matrix(T value) {
   simdgroup_matrix<T, Columns, Rows> matrix;
-  if (!softmetal::holds_matrices()) return matrix;
-  for (auto& row : matrix.elements)
-    for (T& element : row) element = value;
+  matrix.elements[0] = matrix.elements[1] = value;
   return matrix;
 }
 
@@ -48,45 +46,71 @@ inline simdgroup_matrix<T, Columns, Rows> make_filled_simdgroup_matrix(T value) 
 template <class T>
 inline void simdgroup_load(simdgroup_matrix<T, 8, 8>& matrix, const T* source, ulong row_elements = 8, ulong2 origin = 0,
                            bool transposed = false) {
-  if (!softmetal::holds_matrices()) return;
+  const softmetal::MatrixPlace place = softmetal::matrix_place(softmetal::this_lane()->lane);
   const T* from = source + origin.y * row_elements + origin.x;
-  for (ulong row = 0; row < 8; ++row)
-    for (ulong column = 0; column < 8; ++column)
-      matrix.elements[row][column] = transposed ? from[column * row_elements + row] : from[row * row_elements + column];
+  for (int i = 0; i < 2; ++i) {
+    const ulong row = ulong(place.row), column = ulong(place.column + i);
+    matrix.elements[i] = transposed ? from[column * row_elements + row] : from[row * row_elements + column];
+  }
 }
 template <class T>
-inline void simdgroup_store(const simdgroup_matrix<T, 8, 8>& matrix, T* target, ulong row_elements = 8, ulong2 origin = 0,
+inline void simdgroup_store(simdgroup_matrix<T, 8, 8> matrix, T* target, ulong row_elements = 8, ulong2 origin = 0,
                             bool transposed = false) {
-  if (!softmetal::holds_matrices()) return;
+  const softmetal::MatrixPlace place = softmetal::matrix_place(softmetal::this_lane()->lane);
   T* to = target + origin.y * row_elements + origin.x;
-  for (ulong row = 0; row < 8; ++row)
-    for (ulong column = 0; column < 8; ++column)
-      (transposed ? to[column * row_elements + row] : to[row * row_elements + column]) = matrix.elements[row][column];
+  for (int i = 0; i < 2; ++i) {
+    const ulong row = ulong(place.row), column = ulong(place.column + i);
+    (transposed ? to[column * row_elements + row] : to[row * row_elements + column]) = matrix.elements[i];
+  }
 }
+
+}  // namespace metal
+
+namespace softmetal {
+
+// In the slots of a meeting, two matrices by rows: what the lanes have left of the factors.
+typedef float MatrixRow __attribute__((ext_vector_type(8)));
+static_assert(sizeof(Simdgroup::slot[0]) == 2 * 8 * sizeof(MatrixRow), "the slots hold two matrices");
+
+SOFTMETAL_INSIDE void multiply(Simdgroup* simdgroup, int area) {
+  MatrixRow a[8], b[8];
+  __builtin_memcpy(a, simdgroup->slot[area], sizeof a);
+  __builtin_memcpy(b, simdgroup->slot[area][kSimdWidth / 2], sizeof b);
+  for (int row = 0; row < 8; ++row) {
+    MatrixRow sums = 0.0f;
+    for (int k = 0; k < 8; ++k) sums = __builtin_elementwise_fma((MatrixRow)(a[row][k]), b[k], sums);
+    __builtin_memcpy(simdgroup->product[area][row], &sums, sizeof sums);
+  }
+}
+
+}  // namespace softmetal
+
+namespace metal {
 
 // d = a * b + c
 template <class D, class A, class B, class C>
-SOFTMETAL_INSIDE void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a,
-                                                    const simdgroup_matrix<B, 8, 8>& b, const simdgroup_matrix<C, 8, 8>& c,
+SOFTMETAL_INSIDE void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, simdgroup_matrix<A, 8, 8> a,
+                                                    simdgroup_matrix<B, 8, 8> b, simdgroup_matrix<C, 8, 8> c,
                                                     SOFTMETAL_SITE) {
-#ifdef SOFTMETAL_CHECKED
-  softmetal::meet(softmetal::this_lane(), site);
-#endif
-  if (!softmetal::holds_matrices()) return;
-  softmetal::MatrixRow factors[8], sums[8];
-  for (int k = 0; k < 8; ++k) factors[k] = softmetal::matrix_row(b.elements[k]);
-  for (int row = 0; row < 8; ++row) {
-    sums[row] = 0.0f;
-    for (int k = 0; k < 8; ++k)
-      sums[row] = __builtin_elementwise_fma((softmetal::MatrixRow)(float(a.elements[row][k])), factors[k], sums[row]);
-    sums[row] = softmetal::matrix_row(c.elements[row]) + sums[row];
+  softmetal::Lane* lane = softmetal::this_lane();
+  softmetal::Simdgroup* simdgroup = lane->simdgroup;
+  const softmetal::MatrixPlace place = softmetal::matrix_place(lane->lane);
+  const float left[2] = {float(a.elements[0]), float(a.elements[1])},
+              right[2] = {float(b.elements[0]), float(b.elements[1])};
+  unsigned char* slots = simdgroup->slot[simdgroup->area][0] + (place.row * 8 + place.column) * sizeof(float);
+  __builtin_memcpy(slots, left, sizeof left);
+  __builtin_memcpy(slots + sizeof(float[8][8]), right, sizeof right);
+  const int area = softmetal::meet(lane, site);
+  if (!simdgroup->has_result[area]) {
+    softmetal::multiply(simdgroup, area);
+    simdgroup->has_result[area] = true;
   }
-  for (int row = 0; row < 8; ++row)
-    for (int i = 0; i < 8; ++i) d.elements[row][i] = D(sums[row][i]);
+  for (int i = 0; i < 2; ++i)
+    d.elements[i] = D(float(c.elements[i]) + simdgroup->product[area][place.row][place.column + i]);
 }
 template <class D, class A, class B>
-inline void simdgroup_multiply(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a,
-                               const simdgroup_matrix<B, 8, 8>& b, SOFTMETAL_SITE) {
+inline void simdgroup_multiply(simdgroup_matrix<D, 8, 8>& d, simdgroup_matrix<A, 8, 8> a, simdgroup_matrix<B, 8, 8> b,
+                               SOFTMETAL_SITE) {
   simdgroup_multiply_accumulate(d, a, b, make_filled_simdgroup_matrix<D>(D(0)), site);
 }
 
