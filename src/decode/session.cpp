@@ -118,12 +118,6 @@ void Session::prefill_all(std::span<const std::int32_t> tokens, const Observer& 
   run(kOutputs, chunk, nullptr);
 }
 
-std::optional<Session::Round> Session::round(const Drafts& drafts, const graph::Request* request, const RoundHooks& hooks) {
-  end_rounds();
-  if (!begin_round(drafts, request, hooks)) return std::nullopt;
-  return end_round();
-}
-
 bool Session::begin_round(const Drafts& drafts, const graph::Request* request, const RoundHooks& hooks) {
   const bool ahead = in_flight_ > 0;
   assert(!ahead || (may_run_ahead() && !drafts.tokens && !hooks.prune && !hooks.tap));

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -47,7 +46,7 @@ class Session {
   // pass. `drafts` are given, or made by the assistant.
   //
   // `prune`, when there is one, sees the drafts before they are verified and returns how many of them are worth it; `fill`
-  // provides the masks of the rows after that, into what `request` points to. Nothing when cancelled: nothing has changed.
+  // provides the masks of the rows after that, into what `request` points to. A round that is cancelled has changed nothing.
   struct RoundHooks {
     std::function<int(std::span<const std::int32_t> drafts)> prune;
     std::function<void()> fill;
@@ -58,10 +57,9 @@ class Session {
     int drafted = 0;  // as many were verified
     link::RoundReport report{};
   };
-  std::optional<Round> round(const Drafts& drafts, const graph::Request* request, const RoundHooks& hooks);
 
-  // The same in two parts. Where may_run_ahead(), another round without masks or given drafts may begin before the first one
-  // has ended, with the same request, which must stay until both have. All that changes the session ends them first.
+  // Where may_run_ahead(), another round without masks or given drafts may begin before the first one has ended, with the same
+  // request, which must stay until both have. All that changes the session ends them first.
   bool begin_round(const Drafts& drafts, const graph::Request* request, const RoundHooks& hooks);  // false when cancelled
   Round end_round();                                                                               // the oldest in flight
   bool in_flight() const { return in_flight_ > 0; }

@@ -8,6 +8,7 @@
 #include "decode/lookup.hpp"
 #include "support/ahead_executor.hpp"
 #include "support/expected.hpp"
+#include "support/generating.hpp"
 #include "support/model.hpp"
 #include "support/pairs.hpp"
 #include "support/slow_build.hpp"
@@ -45,12 +46,6 @@ Speculation drafting(std::optional<int> k, bool lookup = false) {
   return Speculation(std::move(sources), k);
 }
 
-Tokens all_of(Generation& generation) {
-  Tokens tokens;
-  while (const auto token = generation.next()) tokens.push_back(*token);
-  return tokens;
-}
-
 // Plain rounds, each of which is awaited before the next one begins.
 Tokens one_by_one(Model& model, const Tokens& prompt, const graph::Sampling& sampling, int count) {
   Session session(model.program, *model.executor);
@@ -61,8 +56,8 @@ Tokens one_by_one(Model& model, const Tokens& prompt, const graph::Sampling& sam
   session.prefill(prompt, &request);
   Tokens tokens = {session.next()};
   while (static_cast<int>(tokens.size()) < count && session.length() < session.capacity()) {
-    const auto round = session.round({}, &request, {});
-    tokens.push_back(round->report.result.tokens[0]);
+    session.begin_round({}, &request, {});
+    tokens.push_back(session.end_round().report.result.tokens[0]);
   }
   return tokens;
 }

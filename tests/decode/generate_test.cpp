@@ -5,6 +5,7 @@
 
 #include "decode/generate.hpp"
 #include "support/cases.hpp"
+#include "support/generating.hpp"
 #include "support/model.hpp"
 #include "support/random.hpp"
 
@@ -23,12 +24,6 @@ std::vector<std::int32_t> some_prompt(int count = 12) {
   Random random(3);
   std::vector<std::int32_t> tokens;
   for (int i = 0; i < count; ++i) tokens.push_back(4 + random.below(240));
-  return tokens;
-}
-
-std::vector<std::int32_t> all_of(Generation& generation) {
-  std::vector<std::int32_t> tokens;
-  while (const auto token = generation.next()) tokens.push_back(*token);
   return tokens;
 }
 

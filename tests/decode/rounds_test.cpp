@@ -102,11 +102,11 @@ const suite<"recorded rounds"> recorded = [] {
             hooks.fill = [] {};
             expect(fatal(session.length() == round.committed)) << pair.name << where;
             expect(stream.back() == round.bonus);
-            const auto played = session.round({k, nullptr}, nullptr, hooks);
-            expect(fatal(played.has_value()));
+            expect(fatal(session.begin_round({k, nullptr}, nullptr, hooks)));
+            const decode::Session::Round played = session.end_round();
             expect(drafts == round.drafts) << pair.name << where << "committed" << round.committed;
-            const graph::RoundResult& result = played->report.result;
-            expect(played->drafted == k && result.accepted == round.accepted && session.next(round.accepted) == round.next);
+            const graph::RoundResult& result = played.report.result;
+            expect(played.drafted == k && result.accepted == round.accepted && session.next(round.accepted) == round.next);
             for (int i = 0; i <= result.accepted; ++i) expect(result.tokens[i] == session.next(i));
             stream.insert(stream.end(), result.chosen().begin(), result.chosen().end());
           }

@@ -6,6 +6,7 @@
 #include "decode/generate.hpp"
 #include "decode/lookup.hpp"
 #include "support/expected.hpp"
+#include "support/generating.hpp"
 #include "support/model.hpp"
 #include "support/observed_executor.hpp"
 #include "support/pairs.hpp"
@@ -25,12 +26,6 @@ using Tokens = std::vector<std::int32_t>;
 
 const Pair kPair = fixture_pairs().front();
 const Tokens kPrompt = Expected(kPair.assistant + "/rounds.safetensors").ids("prompt0.input_ids");
-
-Tokens all_of(Generation& generation) {
-  Tokens tokens;
-  while (const auto token = generation.next()) tokens.push_back(*token);
-  return tokens;
-}
 
 Tokens plain_text(Loaded& model, int count) {
   Session session(model.program, *model.executor);
@@ -144,7 +139,7 @@ const suite<"speculation"> speculation = [] {
     hooks.cancel = &cancel;
     const std::int32_t oldest = 100 + 16 - 1 - 64;  // the least length that can be gone back to
     expect(session.can_rollback(oldest));
-    expect(!session.round({7, drafts.data()}, nullptr, hooks));
+    expect(!session.begin_round({7, drafts.data()}, nullptr, hooks));
     expect(session.length() == 100_i && !session.can_rollback(oldest + 7) && session.can_rollback(oldest + 8));
   };
 
@@ -210,7 +205,7 @@ const suite<"speculation"> speculation = [] {
     Session session(model.program, *model.executor);
     session.prefill(kPrompt);
     const std::int32_t bad = 256;
-    expect(outcome_of([&] { session.round({1, &bad}, nullptr, {}); }) == "usage");
+    expect(outcome_of([&] { session.begin_round({1, &bad}, nullptr, {}); }) == "usage");
   };
 };
 
