@@ -19,7 +19,7 @@ namespace lapidary::cpu {
 namespace {
 
 constexpr float kSixteenth = 0.0625f;
-constexpr int kLongRow = 4096;     // inputs from which on activations and streams no longer share the nearest cache
+constexpr int kLongRow = 4096;     // inputs from which on streams are fetched ahead where the compiler orders the loop
 constexpr int kAheadBytes = 384;   // fetched ahead of a long row's streams
 
 // ---- activations

@@ -18,6 +18,31 @@ struct FourFlow {
   uint32x4_t upper;
 };
 
+// Each does two things that wait for nothing of each other, for the two pairs of rows.
+
+LAPIDARY_INLINE void shift_up(uint8x16_t* low, const uint8x16_t* bytes) {
+  shift_up(low[1], bytes[1]);
+  shift_up(low[0], bytes[0]);
+}
+LAPIDARY_INLINE void zip_lower(uint8x16_t* zipped, const uint8x16_t* w) {
+  zip_lower(zipped[1], w[2], w[3]);
+  zip_lower(zipped[0], w[0], w[1]);
+}
+LAPIDARY_INLINE void zip_upper(uint8x16_t* zipped, const uint8x16_t* w) {
+  zip_upper(zipped[1], w[2], w[3]);
+  zip_upper(zipped[0], w[0], w[1]);
+}
+template <int Offset>
+LAPIDARY_INLINE void load_weights(const FourFlow& f, uint8x16_t* w) {
+  for (const int stream : {2, 3, 0, 1}) load_at<Offset>(f.weights[stream], w[stream]);
+}
+// Those that meet weights 8 Part.. of the group.
+template <int Part>
+LAPIDARY_INLINE void load_activations(const FourFlow& f, int8x16_t* odd, int8x16_t* even) {
+  load_at<32 * Part>(f.q, odd[0], even[0]);
+  load_at<32 * Part + 128>(f.q, odd[1], even[1]);
+}
+
 // 8 weights of four rows, as bytes and as their lower halves, with four rows of activations.
 LAPIDARY_INLINE void add_products(FourFlow& f, int pair, const uint8x16_t* bytes, const uint8x16_t* low, int8x16_t odd,
                                   int8x16_t even) {
@@ -62,48 +87,30 @@ LAPIDARY_INLINE void turn(FourFlow& f) {
   int8x16_t odd[kPairs], even[kPairs];
   uint32x4_t words;
   float32x4_t scale, bias;
-  load_at<0>(f.weights[2], w[2]);
-  load_at<0>(f.weights[3], w[3]);
-  load_at<0>(f.weights[0], w[0]);
-  load_at<0>(f.weights[1], w[1]);
-  load_at<0>(f.q, odd[0], even[0]);
-  load_at<128>(f.q, odd[1], even[1]);
-  zip_lower(first[1], w[2], w[3]);
-  zip_lower(first[0], w[0], w[1]);
-  zip_upper(second[1], w[2], w[3]);
-  zip_upper(second[0], w[0], w[1]);
-  shift_up(low[1], first[1]);
-  shift_up(low[0], first[0]);
-  load_at<16>(f.weights[2], w[2]);
-  load_at<16>(f.weights[3], w[3]);
-  load_at<16>(f.weights[0], w[0]);
-  load_at<16>(f.weights[1], w[1]);
+  load_weights<0>(f, w);
+  load_activations<0>(f, odd, even);
+  zip_lower(first, w);
+  zip_upper(second, w);
+  shift_up(low, first);
+  load_weights<16>(f, w);
   begin_products<First>(f, 0, first, low, odd[0], even[0]);
   begin_products<First>(f, 1, first, low, odd[1], even[1]);
 
-  load_at<32>(f.q, odd[0], even[0]);
-  load_at<160>(f.q, odd[1], even[1]);
-  shift_up(low[1], second[1]);
-  shift_up(low[0], second[0]);
-  zip_lower(first[1], w[2], w[3]);
-  zip_lower(first[0], w[0], w[1]);
+  load_activations<1>(f, odd, even);
+  shift_up(low, second);
+  zip_lower(first, w);
   add_products(f, 0, second, low, odd[0], even[0]);
   add_products(f, 1, second, low, odd[1], even[1]);
 
-  load_at<64>(f.q, odd[0], even[0]);
-  load_at<192>(f.q, odd[1], even[1]);
+  load_activations<2>(f, odd, even);
   load(f.scales, words);
-  shift_up(low[1], first[1]);
-  shift_up(low[0], first[0]);
-  zip_upper(second[1], w[2], w[3]);
-  zip_upper(second[0], w[0], w[1]);
+  shift_up(low, first);
+  zip_upper(second, w);
   add_products(f, 0, first, low, odd[0], even[0]);
   add_products(f, 1, first, low, odd[1], even[1]);
 
-  load_at<96>(f.q, odd[0], even[0]);
-  load_at<224>(f.q, odd[1], even[1]);
-  shift_up(low[1], second[1]);
-  shift_up(low[0], second[0]);
+  load_activations<3>(f, odd, even);
+  shift_up(low, second);
   take_upper(scale, words, f.upper);
   take_lower(bias, words);
   add_products(f, 0, second, low, odd[0], even[0]);

@@ -5,12 +5,12 @@
 
 namespace lapidary::cpu::in_order {
 
-inline constexpr int kLongRow = 10240;  // inputs from which on activations and streams no longer share the nearest cache
+inline constexpr int kFetchedRow = 10240;  // inputs from which on a step touches so much that streams are fetched ahead
 
 struct Flow {
   const std::uint8_t* weights[kStreams];
   const std::int8_t* q;
-  const std::uint32_t* scales;  // of the group before, like the next two
+  const std::uint32_t* scales;  // of the group before, like all below
   const float* factors;
   int32x4_t dots[kStreams], dots01;
   float32x4_t sums;
@@ -116,7 +116,7 @@ void multiply_run(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps)
 
 inline void multiply_row(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps) {
   for_each_run(w, steps, [&](Range run) {
-    if (w.cols < kLongRow) multiply_run<false>(w, tile, y, run);
+    if (w.cols < kFetchedRow) multiply_run<false>(w, tile, y, run);
     else multiply_run<true>(w, tile, y, run);
   });
 }
