@@ -14,6 +14,7 @@
 
 #include "cpu/q8_i8mm_four.hpp"
 #include "cpu/q8_i8mm_row.hpp"
+#include "cpu/q8_i8mm_two.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -324,7 +325,8 @@ void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range ste
   if constexpr (Bits == 4 && Group == 64)
     if (in_order::can_multiply(w)) {
       if (tile.rows == 1) return in_order::multiply_row(w, tile, y[0], steps);
-      if (pairs_of(tile.rows) == 2) return in_order::multiply_four(w, tile, y, steps);
+      if (pairs_of(tile.rows) == 1) return in_order::multiply_pairs<1>(w, tile, y, steps);
+      if (pairs_of(tile.rows) == 2) return in_order::multiply_pairs<2>(w, tile, y, steps);
     }
   if (tile.rows == 1)
     return w.cols >= kLongRow ? multiply_one<Bits, Group, true>(w, tile, y[0], steps)

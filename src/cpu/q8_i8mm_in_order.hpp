@@ -25,7 +25,11 @@ LAPIDARY_INLINE void load(const std::uint32_t*& at, uint32x4_t& words) {
   asm volatile("ldr %q0, [%1], #16" : "=w"(words), "+r"(at));
 }
 LAPIDARY_INLINE void load(const float*& at, float32x2_t& pair) { asm volatile("ldr %d0, [%1], #8" : "=w"(pair), "+r"(at)); }
-LAPIDARY_INLINE void fetch_ahead(const std::uint8_t* at) { asm volatile("prfm pldl1strm, [%0, #512]" : : "r"(at)); }
+// Asks for the line so many bytes ahead. Once for each line and not two in a row: what is asked for in vain costs as much.
+template <int Ahead>
+LAPIDARY_INLINE void fetch(const void* at) {
+  asm volatile("prfm pldl1keep, [%0, %1]" : : "r"(at), "n"(Ahead));
+}
 LAPIDARY_INLINE void set_zero(int32x4_t& x) { asm volatile("movi %0.2d, #0" : "=w"(x)); }
 LAPIDARY_INLINE void shift_up(uint8x16_t& low, uint8x16_t bytes) {
   asm volatile("shl %0.16b, %1.16b, #4" : "=w"(low) : "w"(bytes));
@@ -51,6 +55,9 @@ LAPIDARY_INLINE void add_product(float32x4_t& sum, float32x4_t a, float32x4_t b)
 }
 LAPIDARY_INLINE void add_product_by_second(float32x4_t& sum, float32x4_t x, float32x2_t pair) {
   asm volatile("fmla %0.4s, %1.4s, %2.s[1]" : "+w"(sum) : "w"(x), "w"(pair));
+}
+LAPIDARY_INLINE void load_next(const std::uint8_t*& at, uint8x16_t& a) {
+  asm volatile("ldr %q0, [%1, #32]!" : "=w"(a), "+r"(at));
 }
 template <int Offset>
 LAPIDARY_INLINE void load_at(const std::uint8_t* at, uint8x16_t& a) {
@@ -87,12 +94,54 @@ inline bool can_multiply(const Q8Weights& w) {
   return w.rows % kStreams == 0 && w.cols >= 128 && w.row_bytes == static_cast<std::size_t>(w.cols) / 2;
 }
 
-// Calls work(steps) for runs of steps between which no stream jumps: each reads on where it is.
-template <class Work>
-void for_each_run(const Q8Weights& w, Range steps, Work work) {
+// Goes through steps whose streams do not jump: each reads on where it is. A turn multiplies one group and takes the products of
+// the group before into the sums, so those of a step are complete, for store(flow, rows), after the first turn of the next.
+template <class Flow, class Store>
+void run_steps(const Q8Weights& w, const Q8Tile& tile, Range steps, Store store) {
+  const int groups = w.cols / 64;
+  const std::uint32_t* const scales = w.scales + static_cast<std::size_t>(steps.begin) * groups * kStreams;
+  let_loads_see();
+
+  Flow f{};
+  f.q = tile.q;
+  f.scales = scales;
+  f.factors = tile.factors;
+  f.upper = vdupq_n_u32(0xffff0000u);
+  int rows[kStreams];
+  for (int i = 0; i < kStreams; ++i) {
+    rows[i] = w.walk.row(steps.begin, i);
+    f.weights[i] = reinterpret_cast<const std::uint8_t*>(w.values) + rows[i] * w.row_bytes;
+  }
+  f.load_first();
+  turn<0>(f);  // there is no group before
+  f.scales = scales;
+  for (int step = steps.begin;;) {
+    f.factors = tile.factors;
+    f.clear_sums();
+    int g = 1;
+    for (; g + 2 < groups; g += 2) {
+      turn<2>(f);
+      turn<0>(f);
+    }
+    if (g + 1 < groups) turn<2>(f);
+    if (++step == steps.end) break;
+    turn<2>(f);
+    f.q = tile.q;
+    turn<0>(f);
+    store(f, rows);
+    for (int& row : rows) ++row;
+  }
+  turn<2, true>(f);
+  f.q = tile.q;
+  turn<0, true>(f);  // there is no group after: only the sums are of use
+  store(f, rows);
+}
+
+template <class Flow, class Store>
+void for_each_step(const Q8Weights& w, const Q8Tile& tile, Range steps, Store store) {
   for (int begin = steps.begin; begin < steps.end;) {
     const int end = std::min(steps.end, w.walk.next_jump(begin));
-    work(Range{begin, end});
+    run_steps<Flow>(w, tile, {begin, end}, store);
     begin = end;
   }
 }

@@ -2,11 +2,13 @@
 #include "cpu/q8.hpp"
 
 #include <boost/ut.hpp>
+#include <span>
 
 #include "cpu/features.hpp"
 #include "cpu/kernel_rows.hpp"
 #include "cpu/q8_weights.hpp"
 #include "reference/q8.hpp"
+#include "support/guarded.hpp"
 #include "support/published_widths.hpp"
 
 namespace lapidary::test {
@@ -340,6 +342,29 @@ suite<"q8 kernels"> kernel_suite = [] {
                 expect(r == row ? all_nan(y[r]) : same_bits(y[r], expected[r]))
                     << kernels->name << bad << "at" << at << "of row" << row << "of" << rows << "seen in row" << r;
             }
+        }
+    };
+
+    test("products of " + label(storage) + " read nothing behind weights and scales") = [storage] {
+      Random random(8);
+      for (const int k : {128, 192, 704})
+        for (const int n : {4, 8, 40, 41}) {
+          if (!fits(storage, k)) continue;
+          const Weights weights(random, storage, n, k);
+          const cpu::Q8Weights w = weights.view().weights();
+          const Guarded scales(std::as_bytes(std::span(weights.scales)));
+          for (const std::size_t spare : {0, 3}) {
+            const Guarded values({w.values, w.row_bytes * n}, spare);
+            cpu::Q8Weights guarded = w;
+            guarded.values = values.data();
+            guarded.scales = reinterpret_cast<const std::uint32_t*>(scales.data());
+            for (const cpu::Q8Kernels* kernels : all_kernels())
+              for (int rows = 1; rows <= cpu::kTileRows; ++rows) {
+                const FloatRows x = random_rows(random, rows, k);
+                const FloatRows y = multiply(*kernels, guarded, x), expected = multiply(*kernels, w, x);
+                for (int r = 0; r < rows; ++r) expect(same_bits(y[r], expected[r])) << kernels->name << n << "x" << k << rows;
+              }
+          }
         }
     };
 
