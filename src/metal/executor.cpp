@@ -9,6 +9,7 @@
 #include "checkpoint/bf16.hpp"
 #include "checkpoint/error.hpp"
 #include "metal/capture.hpp"
+#include "metal/read_limit.hpp"
 #include "metal/replay.hpp"
 #include "metal/signpost.hpp"
 #include "metal/step_clock.hpp"
@@ -102,6 +103,11 @@ class MetalExecutor final : public link::Executor {
   }
 
   bool prompts_stand_apart() const override { return true; }
+
+  double measure_read_limit() override {
+    wait();
+    return metal::measure_read_limit(gpu_);
+  }
 
  private:
   // A run that is submitted and not known to be done yet.
