@@ -213,6 +213,31 @@ const suite<"metal device"> device = [] {
       }
   };
 
+  "a run that fails ends its text with the device's error, with another one behind it"_test = [] {
+    const Pair pair = fixture_pairs().front();
+    for (const int k : {0, 3}) {
+      Loaded model(pair.target, {.context_tokens = 256}, 1, pair.assistant);
+      decode::Session session(model.program, *model.executor);
+      const auto fails = [](const auto& call) {
+        const auto error = error_of(call);
+        return error && error->message() == "[metal] run, expected it to complete, got: a test wanted it to fail";
+      };
+      {
+        std::vector<decode::Speculation::Source> sources;
+        sources.push_back({std::make_unique<decode::Assistant>(), {}});
+        decode::Speculation speculation(std::move(sources), k);
+        decode::Generation generation(session, random_tokens(200, 5), {.max_tokens = 60, .speculation = &speculation});
+        for (int i = 0; i < 6; ++i) generation.next();
+        softmetal_fail_commit(1);
+        const auto before = softmetal_commits_ahead();
+        expect(fails([&] { while (generation.next()) {} })) << k;
+        expect(softmetal_commits_ahead() - before == 2_ul && session.in_flight()) << k;  // the one that fails, and one more
+        expect(fails([&] { generation.next(); })) << k;
+      }
+      expect(fails([&] { session.rollback(0); })) << k;  // as long as the executor lives
+    }
+  };
+
   "no layer has more dispatches than its budget, however long the context is"_test = [] {
     for (const graph::Graph* graph : graph::compiled_graphs()) {
       const bool plain = !graph->shape.experts && !graph->shape.ple_width;
