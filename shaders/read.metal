@@ -2,8 +2,9 @@
 
 // A threadgroup has step.k pieces of 16 bytes of each of kReadStreams streams. A simdgroup leaves the sum of the words it
 // has read, so that the reads are not left out.
-kernel void read_streams(constant Step& step [[buffer(0)]], device const uint4* in [[buffer(4)]], device uint* out [[buffer(8)]],
-                         uint3 group [[threadgroup_position_in_grid]], uint3 groups [[threadgroups_per_grid]],
+kernel void read_streams(constant Step& step [[buffer(0)]], device const uint4* in [[buffer(4)]],
+                         device uint* out [[buffer(8)]], uint3 group [[threadgroup_position_in_grid]],
+                         uint3 groups [[threadgroups_per_grid]],
                          uint index [[thread_index_in_threadgroup]], uint3 size [[threads_per_threadgroup]],
                          uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]],
                          uint simds [[simdgroups_per_threadgroup]]) {

@@ -25,8 +25,8 @@ MTL::CommandBuffer* submit(const Gpu& gpu, const Dispatch& dispatch) {
 }  // namespace
 
 Dispatch read_memory(const Slice& params, const Slice& in, const Slice& out, int groups) {
-  return {.kernel = "read_streams", .constants = {}, .bindings = {{kStepAt, params}, {kInAt, in}, {kOutAt, out}}, .groups_x = groups,
-          .rows_per_group = 0, .threads = 32 * kReadSums};
+  return {.kernel = "read_streams", .constants = {}, .bindings = {{kStepAt, params}, {kInAt, in}, {kOutAt, out}},
+          .groups_x = groups, .rows_per_group = 0, .threads = 32 * kReadSums};
 }
 
 double measure_read_limit(Gpu& gpu) {

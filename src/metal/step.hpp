@@ -95,7 +95,7 @@ std::vector<Dispatch> attention(const BoundStep& bound);   // two dispatches whe
 std::vector<Dispatch> choice(const BoundStep& bound);      // round_rows, sample, keep_draft, accept
 
 // A choice of experts keeps one simdgroup busy for each row, and the device waits. So in a round it goes together with the
-// product that stands before it in the segment, where it need not wait for that: step i and the one before it are one dispatch.
+// product that stands before it in the segment, where it need not wait for that: both steps are one dispatch.
 bool goes_with_last(const graph::Segment& segment, std::size_t i);
 Dispatch linear_route(const BoundStep& linear, const BoundStep& route);
 
