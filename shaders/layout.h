@@ -18,6 +18,8 @@ enum ProductSizes {
   kTileRows = 32, kTileOutputs = 64, kTileThreads = 128
 };
 
+enum ReadSizes { kReadStreams = 4 };
+
 // As graph::RoundState.
 struct RoundState {
   int length;

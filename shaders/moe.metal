@@ -60,12 +60,9 @@ kernel void top(constant Step& step [[buffer(0)]], device const Run& run [[buffe
   }
 }
 
-// One simdgroup per row, at most 32 experts used: lane l has the expert of slot l.
-kernel void route(constant Step& step [[buffer(0)]], device const Run& run [[buffer(1)]],
-                  device const float* in [[buffer(4)]], device int* out0 [[buffer(8)]], device float* out1 [[buffer(9)]],
-                  device const float* expert_scale [[buffer(12)]],
-                  uint3 group [[threadgroup_position_in_grid]], uint lane [[thread_index_in_simdgroup]]) {
-  const int row = int(group.y);
+// By one simdgroup, at most 32 experts used: lane l has the expert of slot l.
+inline void route_row(constant Step& step, device const Run& run, device const float* in, device int* out0,
+                      device float* out1, device const float* expert_scale, int row, uint lane) {
   if (row >= rows_of(step, run)) return;
   device const float* scores = in_row(in, step.in[0], run, row);
   Ranked mine = first_of_lane(scores, step.experts, lane);
@@ -82,6 +79,38 @@ kernel void route(constant Step& step [[buffer(0)]], device const Run& run [[buf
     out0[row_offset(step.out[0], run, row, 4) + lane] = id;
     out1[row_offset(step.out[1], run, row, 4) + lane] = weight / sum * expert_scale[id];
   }
+}
+
+// One simdgroup per row.
+kernel void route(constant Step& step [[buffer(0)]], device const Run& run [[buffer(1)]],
+                  device const float* in [[buffer(4)]], device int* out0 [[buffer(8)]], device float* out1 [[buffer(9)]],
+                  device const float* expert_scale [[buffer(12)]],
+                  uint3 group [[threadgroup_position_in_grid]], uint lane [[thread_index_in_simdgroup]]) {
+  route_row(step, run, in, out0, out1, expert_scale, int(group.y), lane);
+}
+
+// A product of a round and, behind its tiles, a choice of experts that it does not wait for: one simdgroup per row.
+kernel void linear_route(constant Step& step [[buffer(0)]], device const Run& run [[buffer(1)]],
+                         device const float* in [[buffer(4)]], device float* out [[buffer(8)]],
+                         device const uchar* values [[buffer(12)]], device const uchar* scales [[buffer(13)]],
+                         device const uchar* biases [[buffer(14)]], constant Step& choice [[buffer(21)]],
+                         device const float* scores [[buffer(22)]], device int* ids [[buffer(23)]],
+                         device float* shares [[buffer(24)]], device const float* expert_scale [[buffer(25)]],
+                         uint3 group [[threadgroup_position_in_grid]], uint simd [[simdgroup_index_in_threadgroup]],
+                         uint lane [[thread_index_in_simdgroup]]) {
+  const int tiles = (step.n[0] + kGroupOutputs - 1) / kGroupOutputs, tile = int(group.x);
+  if (tile >= tiles) {
+    route_row(choice, run, scores, ids, shares, expert_scale, (tile - tiles) * (kGroupThreads / 32) + int(simd), lane);
+    return;
+  }
+  device const float* x = in_row(in, step.in[0], run, 0);
+  int x_at[kRowsMax];
+  place_rows(step, run, x_at);
+  const int first = tile * kGroupOutputs + int(simd) * kSimdOutputs;
+  const Weights w = weights_of(values, scales, biases, step.matrix[0], kCoding0, kGroup0, kScaleType0);
+  const float y = products_from<false>(w, first, step.n[0], x, x_at, lane);
+  const LanePlace place = place_of(step, run, first, step.n[0], lane);
+  if (place.exists) out_row(out, step.out[0], run, place.row)[place.output] = y;
 }
 
 // A threadgroup per row, as the norms. kOutputs counts h too.

@@ -10,7 +10,6 @@
 #include "cli/bench.hpp"
 #include "cli/commands.hpp"
 #include "cli/timeline.hpp"
-#include "cpu/read_limit.hpp"
 #include "decode/session.hpp"
 #include "text/value.hpp"
 
@@ -54,7 +53,7 @@ class Bench {
   void run() {
     fill(std::min(16, session_.capacity() - 1));  // warm-up
     session_.forward(some_tokens(1, session_.vocab()));
-    if (!flags_.peer_lines) read_limit_ = cpu::measure_read_limit(program_.plan.threads);
+    if (!flags_.peer_lines) read_limit_ = executor_->measure_read_limit();
     if (is_for_people()) {
       std::printf("%s; reads %.1f GB/s\n", describe(program_).c_str(), read_limit_ / 1e9);
     }

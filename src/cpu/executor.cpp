@@ -11,6 +11,7 @@
 #include "cpu/kernels.hpp"
 #include "cpu/linear_q8.hpp"
 #include "cpu/memory.hpp"
+#include "cpu/read_limit.hpp"
 #include "cpu/team.hpp"
 
 namespace lapidary::cpu {
@@ -128,6 +129,8 @@ class CpuExecutor final : public link::Executor {
       v[i] = from_bf16(cache.v[cache.value_index(slot, kv_head, position, static_cast<int>(i))]);
     }
   }
+
+  double measure_read_limit() override { return cpu::measure_read_limit(program_.plan.threads); }
 
  private:
   // Returns the number of rows; all threads are done with them.

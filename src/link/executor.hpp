@@ -84,6 +84,9 @@ class Executor {
 
   // K and V of one position as stored; k, v: [head_dim]
   virtual void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const = 0;
+
+  // How fast its device reads memory, in bytes per second: what decoding is measured against. Takes a moment.
+  virtual double measure_read_limit() = 0;
 };
 
 }  // namespace lapidary::link

@@ -9,6 +9,7 @@
 #include "checkpoint/bf16.hpp"
 #include "checkpoint/error.hpp"
 #include "metal/capture.hpp"
+#include "metal/read_limit.hpp"
 #include "metal/replay.hpp"
 #include "metal/signpost.hpp"
 #include "metal/step_clock.hpp"
@@ -102,6 +103,11 @@ class MetalExecutor final : public link::Executor {
   }
 
   bool prompts_stand_apart() const override { return true; }
+
+  double measure_read_limit() override {
+    wait();
+    return metal::measure_read_limit(gpu_);
+  }
 
  private:
   // A run that is submitted and not known to be done yet.
@@ -278,8 +284,10 @@ class MetalExecutor final : public link::Executor {
     for (const RecordedStep& step : recording(variant_of(id, rows, ranges))) {
       const int count = rows.of(*step.step);
       if (count == 0) continue;
-      submit({}, run, [&](MTL::ComputeCommandEncoder* encoder) { metal::encode(encoder, step, rows); });
-      wait();
+      if (!step.dispatches.empty()) {
+        submit({}, run, [&](MTL::ComputeCommandEncoder* encoder) { metal::encode(encoder, step, rows); });
+        wait();
+      }
       (*run.tap)(result_of(id, *step.step, count, run));
     }
   }
@@ -287,18 +295,22 @@ class MetalExecutor final : public link::Executor {
   // Likewise, for those who want to know how long each takes.
   void time(SegmentId id, const RowCounts& rows, int ranges, const link::Run& run) {
     std::vector<TimedPiece> pieces;
+    std::vector<std::size_t> piece_of;  // by step: its own, or that of the step it went with
     for (const RecordedStep& step : recording(variant_of(id, rows, ranges))) {
       const int count = rows.of(*step.step);
       if (count == 0) continue;
-      pieces.push_back({std::string(name_of(step.step->op)),
-                        [&](MTL::ComputeCommandEncoder* encoder) { metal::encode(encoder, step, rows); }});
+      if (!step.dispatches.empty())
+        pieces.push_back({std::string(name_of(step.step->op)),
+                          [&](MTL::ComputeCommandEncoder* encoder) { metal::encode(encoder, step, rows); }});
+      piece_of.push_back(pieces.size() - 1);
       run.times->push_back({id, step.step, static_cast<std::size_t>(count)});
     }
     const std::vector<Seconds> seconds = clock_->run(pieces);
-    const auto times = std::span(*run.times).last(seconds.size());
-    for (std::size_t i = 0; i < seconds.size(); ++i) {
-      times[i].begin_s = seconds[i].begin;
-      times[i].end_s = seconds[i].end;
+    const auto times = std::span(*run.times).last(piece_of.size());
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      const Seconds& piece = seconds[piece_of[i]];
+      times[i].begin_s = i > 0 && piece_of[i - 1] == piece_of[i] ? piece.end : piece.begin;
+      times[i].end_s = piece.end;
     }
     if (run.report && !seconds.empty())
       run.report->seconds[static_cast<std::size_t>(id)] += seconds.back().end - seconds.front().begin;

@@ -82,6 +82,16 @@ Dispatch with_matrices(std::string name, const BoundStep& bound, int matrix_coun
   return dispatch;
 }
 
+Dispatch linear_route(const BoundStep& linear, const BoundStep& route) {
+  Dispatch dispatch = linear_product(linear);
+  dispatch.kernel = "linear_route";
+  dispatch.groups_x += tiles_of(linear.rows, layout::kGroupThreads / 32);
+  int place = kWeightAt + 3 * 3;  // behind the matrices
+  for (const Slice& slice : {route.params, route.in[0], route.out[0], route.out[1], route.vectors[0]})
+    dispatch.bindings.push_back({place++, slice});
+  return dispatch;
+}
+
 std::vector<Dispatch> product(const BoundStep& bound) {
   switch (bound.step->op) {
     case Op::linear:

@@ -109,16 +109,24 @@ std::vector<RecordedStep> Recorder::record(const Variant& variant) const {
   const graph::Segment& segment = program_.graph->segment(variant.segment);
   std::vector<RecordedStep> steps;
   std::size_t last_barrier = 0;  // number of the step it stands before
-  for (std::size_t i = 0; i < segment.steps.size(); ++i) {
-    const graph::Step& step = segment.steps[i];
-    // A barrier holds for all that came before it, so only what came since then can make another one necessary.
-    const bool waits = i == 0 || std::ranges::any_of(step.after, [&](std::int16_t earlier) {
+  // A barrier holds for all that came before it, so only what came since then can make another one necessary.
+  const auto waits = [&](std::size_t i) {
+    return i == 0 || std::ranges::any_of(segment.steps[i].after, [&](std::int16_t earlier) {
       return static_cast<std::size_t>(earlier) >= last_barrier;
     });
-    if (waits) last_barrier = i;
-    const std::size_t number = first_step_[static_cast<std::size_t>(variant.segment)] + i;
-    RecordedStep& recorded = steps.emplace_back(RecordedStep{&step, waits, dispatches_of(bind(variant, step, number))});
+  };
+  const auto bound = [&](std::size_t i) {
+    return bind(variant, segment.steps[i], first_step_[static_cast<std::size_t>(variant.segment)] + i);
+  };
+  for (std::size_t i = 0; i < segment.steps.size(); ++i) {
+    const bool with_next = !is_prompt(variant.segment) && i + 1 < segment.steps.size() && goes_with_last(segment, i + 1);
+    const bool barrier = waits(i) || (with_next && waits(i + 1));
+    if (barrier) last_barrier = i;
+    RecordedStep& recorded = steps.emplace_back(RecordedStep{&segment.steps[i], barrier, {}});
+    if (with_next) recorded.dispatches = {linear_route(bound(i), bound(i + 1))};
+    else recorded.dispatches = dispatches_of(bound(i));
     for (Dispatch& dispatch : recorded.dispatches) gpu_.prepare(dispatch);
+    if (with_next) steps.push_back({&segment.steps[++i], false, {}});
   }
   return steps;
 }

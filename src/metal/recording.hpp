@@ -12,7 +12,7 @@ namespace lapidary::metal {
 struct RecordedStep {
   const graph::Step* step = nullptr;
   bool barrier = false;                // waits for all before it
-  std::vector<Dispatch> dispatches;    // one after the other
+  std::vector<Dispatch> dispatches;    // one after the other; none: done by the step before it
 };
 
 // What a segment is recorded for.

@@ -36,6 +36,13 @@ std::vector<Dispatch> dispatches_of(const BoundStep& bound) {
   return {};
 }
 
+bool goes_with_last(const graph::Segment& segment, std::size_t i) {
+  if (i == 0 || segment.steps[i].op != Op::route) return false;
+  const graph::Step& last = segment.steps[i - 1];
+  return last.op == Op::linear && last.dims.n[1] == 0 && last.rows == segment.steps[i].rows &&
+         !std::ranges::count(segment.steps[i].after, static_cast<std::int16_t>(i - 1));
+}
+
 layout::Step params_of(const graph::Step& step) {
   const graph::Dims& d = step.dims;
   layout::Step params{};

@@ -85,7 +85,7 @@ struct Dispatch {
 // The parameters of a step as its dims say them; where its operands, matrices and K/V lie is not in there.
 layout::Step params_of(const graph::Step& step);
 
-// By op. One step is one dispatch but for long contexts (attention).
+// By op. One step is one dispatch but for long contexts (attention) and what goes together.
 std::vector<Dispatch> dispatches_of(const BoundStep& bound);
 
 // The families: linear.cpp (products, experts, lookups), norm.cpp, attention.cpp, sample.cpp.
@@ -93,6 +93,11 @@ std::vector<Dispatch> product(const BoundStep& bound);     // linear*, expert_*,
 std::vector<Dispatch> norm(const BoundStep& bound);        // rope_angles, rms_norm, qkv_norm_rope, residual_norm, moe_combine, route, top
 std::vector<Dispatch> attention(const BoundStep& bound);   // two dispatches when kv_ranges > 1, the second waits for the first
 std::vector<Dispatch> choice(const BoundStep& bound);      // round_rows, sample, keep_draft, accept
+
+// A choice of experts keeps one simdgroup busy for each row, and the device waits. So in a round it goes together with the
+// product that stands before it in the segment, where it need not wait for that: both steps are one dispatch.
+bool goes_with_last(const graph::Segment& segment, std::size_t i);
+Dispatch linear_route(const BoundStep& linear, const BoundStep& route);
 
 // Copies what the host says about a run from its place in the ring to where recorded commands read it.
 struct RunPlaces;

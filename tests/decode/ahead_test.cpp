@@ -31,12 +31,26 @@ const graph::Sampling kUsual{.temperature = 1.0f, .top_k = 64, .top_p = 0.95f, .
 const graph::Sampling kPenalties{.repetition = 1.2f, .presence = 0.3f, .frequency = 0.5f, .temperature = 0.8f, .seed = 73};
 constexpr int kTokens = kSlowBuild ? 12 : 40;
 
-// The model of all these tests, and a backend that runs ahead.
+// The model of most of these tests, and a backend that runs ahead.
 struct Model : Loaded {
   AheadExecutor ahead{*executor};
 
-  explicit Model(link::Options options) : Loaded(kPair.target, options, 1, kPair.assistant) {}
+  explicit Model(link::Options options, const Pair& pair = kPair) : Loaded(pair.target, options, 1, pair.assistant) {}
 };
+
+// A pair for 8192 positions instead of 4096, in this folder. Only its last layer sees all of them, and prompts need no more
+// of that than K and V: long ones do not take long.
+Pair long_pair(const TemporaryFolder& folder) {
+  const std::vector<Pair> pairs = fixture_pairs();
+  Pair pair = *std::ranges::find(pairs, "unified-bf16", &Pair::name);
+  std::filesystem::copy(pair.target, folder.path("model"));
+  std::ifstream file(pair.target + "/config.json");
+  std::string config(std::istreambuf_iterator<char>(file), {});
+  config.replace(config.find(": 4096,"), 7, ": 8192,");
+  folder.write("model/config.json", config);
+  pair.target = folder.path("model");
+  return pair;
+}
 
 // The assistant drafts: k at a time, or as the policy likes.
 Speculation drafting(std::optional<int> k, bool lookup = false) {
@@ -47,19 +61,24 @@ Speculation drafting(std::optional<int> k, bool lookup = false) {
 }
 
 // Plain rounds, each of which is awaited before the next one begins.
-Tokens one_by_one(Model& model, const Tokens& prompt, const graph::Sampling& sampling, int count) {
-  Session session(model.program, *model.executor);
+Tokens one_by_one(Session& session, const Tokens& prompt, const graph::Sampling& sampling, int count) {
+  const auto kept = static_cast<std::size_t>(session.keep_common_prefix(prompt));
   Tokens counts(static_cast<std::size_t>(session.vocab()));
   for (const std::int32_t token : prompt) ++counts[static_cast<std::size_t>(token)];
   graph::Request request{.sampling = sampling};
   if (sampling.penalises()) request.counts = counts;
-  session.prefill(prompt, &request);
+  session.prefill(std::span(prompt).subspan(kept), &request);
   Tokens tokens = {session.next()};
   while (static_cast<int>(tokens.size()) < count && session.length() < session.capacity()) {
     session.begin_round({}, &request, {});
     tokens.push_back(session.end_round().report.result.tokens[0]);
   }
   return tokens;
+}
+
+Tokens one_by_one(Model& model, const Tokens& prompt, const graph::Sampling& sampling, int count) {
+  Session session(model.program, *model.executor);
+  return one_by_one(session, prompt, sampling, count);
 }
 
 // What follows a text in its session is what it would be in a new one. `other` was generated alone.
@@ -173,6 +192,25 @@ const suite<"rounds ahead"> rounds_ahead = [] {
       Generation generation(session, kPrompt, {.speculation = &drafts});
       expect(all_of(generation) == expected && generation.reason() == StopReason::context) << k;
       expect(eq(session.length(), tokens)) << k;
+    }
+  };
+
+  // Backends may cut long contexts into pieces, more of them from some lengths on.
+  "a text passes lengths of 2048 and 4096 while rounds are in flight"_test = [] {
+    const TemporaryFolder folder;
+    Model model({.context_tokens = 4160}, long_pair(folder));
+    Session session(model.program, model.ahead);
+    for (const std::size_t length : kSlowBuild ? std::vector<std::size_t>{2048} : std::vector<std::size_t>{2048, 4096}) {
+      Tokens prompt;
+      for (std::size_t i = 0; i < length - 6; ++i) prompt.push_back(kPrompt[i * i % kPrompt.size()]);
+      const Tokens expected = one_by_one(session, prompt, kUsual, 20);
+      for (const int k : {0, 3}) {
+        Speculation drafts = drafting(k);
+        const auto kept = static_cast<std::size_t>(session.keep_common_prefix(prompt));
+        Generation generation(session, std::span(prompt).subspan(kept),
+                              {.sampling = kUsual, .max_tokens = 20, .speculation = &drafts});
+        expect(all_of(generation) == expected) << length << k;
+      }
     }
   };
 

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <map>
 
 #include "decode/generate.hpp"
+#include "metal/step.hpp"
 #include "softmetal/softmetal.h"
 #include "support/model.hpp"
 #include "support/pairs.hpp"
@@ -140,6 +142,22 @@ const suite<"metal prompts"> prompts = [] {
   };
 };
 
+// Of a round over a context of so many ranges: in the layer, or outside of them.
+int dispatch_count(const graph::Graph& graph, graph::SegmentId id, int layer, int kv_ranges) {
+  const graph::Segment& segment = graph.segment(id);
+  const link::Matrix matrix;  // how it is stored makes no difference
+  int count = 0;
+  for (std::size_t i = 0; i < segment.steps.size(); ++i) {
+    if (segment.steps[i].layer != layer || metal::goes_with_last(segment, i)) continue;
+    metal::BoundStep bound;
+    bound.step = &segment.steps[i];
+    bound.kv_ranges = kv_ranges;
+    for (metal::BoundMatrix& one : bound.matrices) one.matrix = &matrix;
+    count += static_cast<int>(metal::dispatches_of(bound).size());
+  }
+  return count;
+}
+
 const suite<"metal device"> device = [] {
   "what may overlap may run in any order, on any family of devices"_test = [] {
     const std::string arguments = " generate --temperature 0.8 --seed 5 --max-tokens 8 'Give me JSON for 2 people.'";
@@ -195,17 +213,47 @@ const suite<"metal device"> device = [] {
       }
   };
 
-  "no layer has more dispatches than its budget"_test = [] {
+  "a run that fails ends its text with the device's error, with another one behind it"_test = [] {
+    const Pair pair = fixture_pairs().front();
+    for (const int k : {0, 3}) {
+      Loaded model(pair.target, {.context_tokens = 256}, 1, pair.assistant);
+      decode::Session session(model.program, *model.executor);
+      const auto fails = [](const auto& call) {
+        const auto error = error_of(call);
+        return error && error->message() == "[metal] run, expected it to complete, got: a test wanted it to fail";
+      };
+      {
+        std::vector<decode::Speculation::Source> sources;
+        sources.push_back({std::make_unique<decode::Assistant>(), {}});
+        decode::Speculation speculation(std::move(sources), k);
+        decode::Generation generation(session, random_tokens(200, 5), {.max_tokens = 60, .speculation = &speculation});
+        for (int i = 0; i < 6; ++i) generation.next();
+        softmetal_fail_commit(1);
+        const auto before = softmetal_commits_ahead();
+        expect(fails([&] { while (generation.next()) {} })) << k;
+        expect(softmetal_commits_ahead() - before == 2_ul && session.in_flight()) << k;  // the one that fails, and one more
+        expect(fails([&] { generation.next(); })) << k;
+      }
+      expect(fails([&] { session.rollback(0); })) << k;  // as long as the executor lives
+    }
+  };
+
+  "no layer has more dispatches than its budget, however long the context is"_test = [] {
     for (const graph::Graph* graph : graph::compiled_graphs()) {
-      const graph::Segment& forward = graph->segment(graph::SegmentId::forward);
-      int most = 0, total = 0;
-      for (int layer = 0; layer < graph->shape.layer_count; ++layer)
-        most = std::max(most, static_cast<int>(std::ranges::count(forward.steps, layer, &graph::Step::layer)));
-      for (const graph::SegmentId id : {graph::SegmentId::forward, graph::SegmentId::head, graph::SegmentId::select})
-        total += static_cast<int>(graph->segment(id).steps.size());
-      if (graph->name.starts_with("gemma")) std::printf("metal: %s, %d dispatches per token\n", graph->name.data(), total);
       const bool plain = !graph->shape.experts && !graph->shape.ple_width;
-      expect(most <= (plain ? 9 : 12)) << graph->name;
+      std::map<int, int> total;  // by ranges
+      for (const int kv_ranges : {1, 128}) {
+        for (const graph::SegmentId id : {graph::SegmentId::forward, graph::SegmentId::head, graph::SegmentId::select})
+          total[kv_ranges] += dispatch_count(*graph, id, graph::kOutsideLayers, kv_ranges);
+        for (int layer = 0; layer < graph->shape.layer_count; ++layer) {
+          const int count = dispatch_count(*graph, graph::SegmentId::forward, layer, kv_ranges);
+          expect(count <= (plain ? 9 : 12)) << graph->name << "layer" << layer << kv_ranges << "ranges:" << count;
+          total[kv_ranges] += count;
+        }
+      }
+      if (graph->name.starts_with("gemma"))
+        std::printf("metal: %s, %d dispatches per token, %d beyond %d positions\n", graph->name.data(), total[1], total[128],
+                    metal::kKvRange);
     }
   };
 };

@@ -1,7 +1,7 @@
 // route, top and moe_combine on the device.
 #include <boost/ut.hpp>
 
-#include "metal/stage.hpp"
+#include "metal/products.hpp"
 #include "support/moe_cases.hpp"
 
 namespace lapidary::test {
@@ -59,7 +59,34 @@ FloatRows rms_norm(const FloatRows& x, const std::vector<float>& weight) {
   return stage.floats(0);
 }
 
+// A product and a choice of experts as one dispatch of a round are what both are alone.
+void expect_together(Random& random, int rows, int outputs, int experts, int used) {
+  const RandomMatrix random_matrix(random, kAffine4, outputs, 192);
+  const link::Matrix matrix = random_matrix.view();
+  const FloatRows x = random_rows(random, rows, matrix.cols), scores = random_rows(random, rows, experts);
+  const std::vector<float> expert_scale = random.floats(experts, 0.5, 2);
+  Stage product(Op::linear, {.k = matrix.cols, .n = {outputs}}, rows);
+  product.in(0, x);
+  product.out(0, outputs);
+  product.matrix(0, matrix);
+  Stage choice(Op::route, {.experts = experts, .experts_used = used}, rows);
+  choice.in(0, scores);
+  choice.vector(0, expert_scale);
+  choice.out(0, used);
+  choice.out(1, used);
+  run_alone({metal::linear_route(product.ready(), choice.ready())}, rows);
+  const RoutedRows routed = route(scores, expert_scale, used, 1);
+  expect(std::ranges::equal(product.floats(0), linear(x, {matrix}, NumericClass::round), same_bits)) << rows << "rows";
+  expect(choice.ids(0) == routed.ids && std::ranges::equal(choice.floats(1), routed.weights, same_bits)) << rows << "rows";
+}
+
 suite<"mixture of experts on the device"> moe_suite = [] {
+  "a product and a choice of experts together are what they are alone"_test = [] {
+    Random random(8);
+    for (int rows = 1; rows <= graph::kMaxVerifyRows; ++rows)
+      for (const int outputs : {8, 83}) expect_together(random, rows, outputs, 128, 8);
+  };
+
   // A GPU may have no numbers below the smallest normal one.
   test_route({.route = route, .least_weight = 1.2e-38, .rows = 17});
   test_top({.top = top, .most = 300, .rows = 9});

@@ -120,12 +120,17 @@ class Stage {
   }
   void constants(const std::vector<float>& values) { bound_.constants = hold(values); }
 
+  // Everything in its place.
+  const metal::BoundStep& ready() {
+    bound_.params = hold(&params_, sizeof params_);
+    bound_.run = hold(&run_, sizeof run_);
+    return bound_;
+  }
+
   // Runs the step; with so many threads in a threadgroup, or 0 = as many as the product has.
   void play(int threads = 0) {
     const metal::Pool pool;
-    bound_.params = hold(&params_, sizeof params_);
-    bound_.run = hold(&run_, sizeof run_);
-    std::vector<metal::Dispatch> dispatches = metal::dispatches_of(bound_);
+    std::vector<metal::Dispatch> dispatches = metal::dispatches_of(ready());
     if (threads)
       for (metal::Dispatch& dispatch : dispatches) dispatch.threads = threads;
     run_alone(dispatches, rows_);

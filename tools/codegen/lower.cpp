@@ -143,12 +143,14 @@ class Lowering {
 
     x = norm("x", h_, in_layer("pre_feedforward_layernorm.weight"), hidden);
     const bool moe = shape_.experts > 0;
-    ValueId expert_x = graph::kNone, router_x = graph::kNone;
+    ValueId expert_x = graph::kNone, scores = graph::kNone;
     if (moe) {
       expert_x = norm("expert_x", h_, in_layer("pre_feedforward_layernorm_2.weight"), hidden);
-      router_x = value("router_x", hidden);
+      const ValueId router_x = value("router_x", hidden);
       add(Kind::rms_norm, {h_}, {router_x}, {vector(in_layer("router.scale"), hidden)},
           {.n = {hidden}, .scaled_output = 3, .scale = model_.inverse_root_hidden});
+      // Before the dense part, so that experts can be chosen beside it.
+      scores = linear("scores", router_x, in_layer("router.proj"), shape_.experts, hidden);
     }
     const ValueId gate = linear("gate", x, in_layer("mlp.gate_proj"), layer.intermediate, hidden);
     const ValueId up = linear("up", x, in_layer("mlp.up_proj"), layer.intermediate, hidden);
@@ -156,7 +158,7 @@ class Lowering {
     add(Kind::gelu_mul, {gate, up}, {inner}, {}, {});
     const ValueId dense = linear("mlp", inner, in_layer("mlp.down_proj"), hidden, layer.intermediate);
 
-    if (moe) mixture_of_experts(expert_x, router_x, dense);
+    if (moe) mixture_of_experts(expert_x, scores, dense);
     else add_normed(dense, in_layer("post_feedforward_layernorm.weight"));
     if (shape_.ple_width) per_layer_block(l);
     Node& scale = add(Kind::scale, {h_}, {h_}, {vector(in_layer("layer_scalar"), 1)}, {.n = {hidden}});
@@ -200,10 +202,9 @@ class Lowering {
     add_normed(projected, in_layer("post_attention_layernorm.weight"));
   }
 
-  void mixture_of_experts(ValueId expert_x, ValueId router_x, ValueId dense) {
+  void mixture_of_experts(ValueId expert_x, ValueId scores, ValueId dense) {
     const int hidden = shape_.hidden, used = shape_.experts_used, width = shape_.expert_width;
     const Dims experts{.experts = shape_.experts, .experts_used = used};
-    const ValueId scores = linear("scores", router_x, in_layer("router.proj"), shape_.experts, hidden);
     const ValueId ids = value("expert_ids", used), shares = value("expert_weights", used);
     add(Kind::route, {scores}, {ids, shares}, {vector(in_layer("router.per_expert_scale"), shape_.experts)}, experts);
 

@@ -14,6 +14,7 @@ std::vector<Case> product_cases();    // products, experts, lookups: every stora
 std::vector<Case> row_cases();        // norms, rotary positions, mixtures of experts
 std::vector<Case> attention_cases();
 std::vector<Case> choice_cases();     // sampling, the state of a round
+std::vector<Case> read_cases();       // what bench measures with
 
 using Doubles = std::vector<double>;
 

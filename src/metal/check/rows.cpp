@@ -119,27 +119,73 @@ Ids largest(const std::vector<float>& scores, int count) {
   return ids;
 }
 
+void expect_route(Expected& expected, const std::vector<float>& scores, const std::vector<float>& scale, int used) {
+  const Ids ids = largest(scores, used);
+  Doubles weights;
+  double total = 0;
+  for (const std::int32_t id : ids) weights.push_back(std::exp(double{scores[id]} - scores[ids[0]]));
+  for (const double weight : weights) total += weight;
+  for (int slot = 0; slot < used; ++slot) weights[slot] *= scale[ids[slot]] / total;
+  expected.ids(ids);
+  expected.each(weights, 2e-6);
+}
+
+constexpr int kExperts = 128, kExpertsUsed = 8;
+
 Finding route(Workbench& bench) {
   Random random(4);
-  constexpr int kExperts = 128, kUsed = 8;
-  Trial trial(bench, Op::route, {.experts = kExperts, .experts_used = kUsed}, kRows);
+  Trial trial(bench, Op::route, {.experts = kExperts, .experts_used = kExpertsUsed}, kRows);
   auto scores = random.rows(kRows, kExperts, -4.0f, 4.0f);
   for (float& score : scores[3]) score = std::round(score);  // ties
   const auto scale = random.floats(kExperts, 0.5f, 2.0f);
   trial.in(0, scores);
-  trial.out(0, kUsed);
-  trial.out(1, kUsed);
+  trial.out(0, kExpertsUsed);
+  trial.out(1, kExpertsUsed);
   trial.vector(0, scale);
   return trial.examine([&](int row) {
-    const Ids ids = largest(scores[row], kUsed);
-    Doubles weights;
-    double total = 0;
-    for (const std::int32_t id : ids) weights.push_back(std::exp(double{scores[row][id]} - scores[row][ids[0]]));
-    for (const double weight : weights) total += weight;
-    for (int slot = 0; slot < kUsed; ++slot) weights[slot] *= scale[ids[slot]] / total;
     Expected expected;
-    expected.ids(ids);
-    expected.each(weights, 2e-6);
+    expect_route(expected, scores[row], scale, kExpertsUsed);
+    return expected;
+  });
+}
+
+// The product has the first input and output, the route the others.
+Finding linear_route(Workbench& bench) {
+  Random random(7);
+  constexpr int kInputs = 384, kOutputs = 83;
+  const RandomMatrix matrix(random, {Encoding::affine, DType::bf16, 4, 64}, kOutputs, kInputs);
+  Trial trial(bench, Op::linear, {.k = kInputs, .n = {kOutputs}}, kRows);
+  const auto x = random.rows(kRows, kInputs), scores = random.rows(kRows, kExperts, -4.0f, 4.0f);
+  const auto scale = random.floats(kExperts, 0.5f, 2.0f);
+  trial.in(0, x);
+  trial.in(1, scores);
+  trial.out(0, kOutputs);
+  trial.out(1, kExpertsUsed);
+  trial.out(2, kExpertsUsed);
+  trial.matrix(0, matrix);
+  trial.dispatches = [&](const BoundStep& linear) {
+    layout::Step params{};
+    params.in[0] = trial.params.in[1];
+    params.out[0] = trial.params.out[1];
+    params.out[1] = trial.params.out[2];
+    params.experts = kExperts;
+    params.experts_used = kExpertsUsed;
+    BoundStep route;
+    route.params = bench.hold(&params, sizeof params);
+    route.in[0] = linear.in[1];
+    route.out = {linear.out[1], linear.out[2]};
+    route.vectors[0] = bench.hold(scale);
+    return std::vector{metal::linear_route(linear, route)};
+  };
+  return trial.examine([&](int row) {
+    Doubles y;
+    for (int n = 0; n < kOutputs; ++n) {
+      const Doubles weights = matrix.row(n);
+      y.push_back(std::inner_product(weights.begin(), weights.end(), x[row].begin(), 0.0));
+    }
+    Expected expected;
+    expected.numbers(y, 4e-6);
+    expect_route(expected, scores[row], scale, kExpertsUsed);
     return expected;
   });
 }
@@ -243,6 +289,7 @@ std::vector<Case> row_cases() {
           {"residual_norm with three outputs", [](Workbench& bench) { return residual_norm(bench, 3, false); }},
           {"moe_combine", moe_combine},
           {"route", route},
+          {"linear_route", linear_route},
           {"top", top},
           {"rope_angles", rope_angles},
           {"qkv_norm_rope", [](Workbench& bench) { return qkv_norm_rope(bench, true, false, false); }},

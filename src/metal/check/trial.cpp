@@ -139,7 +139,7 @@ Trial::Played Trial::play(const std::vector<int>& numbers, bool replayed) {
   bound.run = bench_.hold(&run, sizeof run);
 
   Played played;
-  played.device_s = bench_.run(dispatches_of(bound), rows, replayed);
+  played.device_s = bench_.run(dispatches(bound), rows, replayed);
   played.rows.resize(numbers.size());
   for (std::size_t i = 0; i < out_.size(); ++i) {
     if (!out_[i].width) continue;

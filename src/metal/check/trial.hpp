@@ -51,6 +51,7 @@ class Trial {
   layout::Step params{};
   layout::Run run{};
   BoundStep bound{};
+  std::function<std::vector<Dispatch>(const BoundStep&)> dispatches = dispatches_of;
 
   template <class T>
   void in(int i, const std::vector<std::vector<T>>& rows) {

@@ -17,6 +17,12 @@ std::atomic<unsigned long>& commits_ahead() {
   return count;
 }
 
+// Commits until the one that is to fail, and that one; 0 = none is.
+std::atomic<unsigned long>& until_failure() {
+  static std::atomic<unsigned long> count = 0;
+  return count;
+}
+
 }  // namespace
 
 double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -149,11 +155,13 @@ void Queue::commit(CommandBuffer* commands) {
   commands->alone = work_->observed == work_->committed;
   commands->number = ++work_->committed;
   if (!commands->alone) ++commits_ahead();
+  commands->fails = until_failure() > 0 && --until_failure() == 0;
   work_->waiting.push_back(commands);
   work_->changed.notify_all();
 }
 
 extern "C" unsigned long softmetal_commits_ahead() { return commits_ahead(); }
+extern "C" void softmetal_fail_commit(unsigned long number) { until_failure() = number; }
 
 void register_queue() {
   ClassOf<Event>("MTLSharedEvent")

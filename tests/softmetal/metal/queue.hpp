@@ -86,6 +86,7 @@ struct CommandBuffer : Implements<CommandBuffer, MTL::CommandBuffer> {
   bool encoding = false;
   int debug_groups = 0;
   std::uint64_t number = 0;            // in the queue, from 1
+  bool fails = false;                  // as a test wants it
   bool alone = false;                  // when it was committed, the host knew that all before it had run
   std::vector<std::function<void()>> at_commit, at_end;
 
