@@ -314,7 +314,7 @@ class CpuExecutor final : public link::Executor {
     return reinterpret_cast<const T*>(at.data + at.stride_bytes * static_cast<std::size_t>(output));
   }
 
-  void execute(const BoundStep& bound, const Now& now, Part part) const {
+  void execute(const BoundStep& bound, const Now& now, Part part) {
     const Step& step = *bound.step;
     const graph::Dims& d = step.dims;
     const Rows rows_now = now.rows;
@@ -381,16 +381,22 @@ class CpuExecutor final : public link::Executor {
     }
   }
 
-  void execute_q8(const BoundStep& bound, const Now& now, Part part) const {
+  void execute_q8(const BoundStep& bound, const Now& now, Part part) {
     const Step& step = *bound.step;
     const graph::Dims& d = step.dims;
     const int n = static_cast<int>(now.rows.size());
     const In in = rows<const float>(bound.in[0], now);
     const Out out = rows<float>(bound.out[0], now);
-    const auto& w = bound.q8_matrices;
-    const Q8Room& room = thread_rooms_[part.index];
+    const auto w = std::span(bound.q8_matrices).first(bound.matrix_count);
+    Q8Room room = thread_rooms_[part.index];
+    Q8Tile together;
+    if (quantises_together(n, w, part)) {
+      together = quantise_together(n, in, w[0], thread_rooms_[0], part);
+      team_.sync();
+      room.ready = &together;
+    }
     switch (step.op) {
-      case Op::linear: return linear_q8(n, in, std::span(w).first(bound.matrix_count), out, room, part);
+      case Op::linear: return linear_q8(n, in, w, out, room, part);
       case Op::linear_gelu_mul: return linear_gelu_mul_q8(n, in, w[0], w[1], out, room, part);
       case Op::linear_gelu_gate: {
         In factor = rows<const float>(bound.in[1], now);

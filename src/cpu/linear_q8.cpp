@@ -10,6 +10,8 @@ namespace {
 
 using Pointers = std::array<const float*, kTileRows>;
 
+constexpr int kTogetherValues = 2048;  // half of them are quantised in the time of a barrier
+
 // The part of `range` that lies in begin..begin + size, counted from `begin`; it may be empty.
 Range clipped(Range range, int begin, int size) {
   return {std::clamp(range.begin - begin, 0, size), std::clamp(range.end - begin, 0, size)};
@@ -25,13 +27,13 @@ class Tile {
   int rows() const { return rows_; }
 
   const Q8Tile& quantised(const Q8Weights& w) {
-    const bool same = done_ && tile_.format == w.format && tile_.rows == rows_ && cols_ == w.cols &&
+    if (room_.ready) return *room_.ready;
+    const bool same = done_ && tile_.format == w.format && tile_.rows == rows_ && tile_.cols == w.cols &&
                       std::equal(x_.begin(), x_.begin() + rows_, quantised_x_.begin());
     if (!same) {
-      tile_ = {.format = w.format, .rows = rows_, .q = room_.q, .factors = room_.factors};
-      fastest_q8().quantise(x_.data(), w.cols, tile_);
+      tile_ = {.format = w.format, .rows = rows_, .cols = w.cols, .q = room_.q, .factors = room_.factors};
+      fastest_q8().quantise(x_.data(), tile_, {0, w.cols / w.format.group});
       quantised_x_ = x_;
-      cols_ = w.cols;
       done_ = true;
     }
     return tile_;
@@ -39,7 +41,7 @@ class Tile {
 
  private:
   const Q8Room& room_;
-  int rows_ = 0, cols_ = 0;
+  int rows_ = 0;
   Pointers x_{}, quantised_x_{};
   bool done_ = false;
   Q8Tile tile_;
@@ -112,6 +114,22 @@ void for_each_expert_share(int rows, InIds ids, int used, const Q8Matrix& weight
 }
 
 }  // namespace
+
+bool quantises_together(int rows, std::span<const Q8Matrix> weights, Part part) {
+  const Q8Format format = weights[0].weights().format;
+  return part.count > 1 && !weights[0].matrix->experts && rows <= kTileRows &&
+         rows * weights[0].matrix->cols >= kTogetherValues &&
+         std::ranges::all_of(weights, [&](const Q8Matrix& one) { return one.weights().format == format; });
+}
+
+Q8Tile quantise_together(int rows, In x, const Q8Matrix& weight, const Q8Room& common, Part part) {
+  const Q8Weights w = weight.weights();
+  const Q8Tile tile{.format = w.format, .rows = rows, .cols = w.cols, .q = common.q, .factors = common.factors};
+  Pointers all{};
+  for (int r = 0; r < rows; ++r) all[r] = x[r];
+  fastest_q8().quantise(all.data(), tile, share(w.cols / w.format.group, part));
+  return tile;
+}
 
 void linear_q8(int rows, In x, std::span<const Q8Matrix> weights, Out out, const Q8Room& room, Part part) {
   int steps = 0;

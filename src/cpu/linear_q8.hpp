@@ -14,7 +14,13 @@ struct Q8Room {
   float* factors = nullptr;    // [tile_floats(longest row)]
   float* products = nullptr;   // [kTileRows, output_stride]
   std::size_t output_stride = 0;
+  const Q8Tile* ready = nullptr;  // the rows of the step, where all threads have quantised them together
 };
+
+// Rows of one tile are quantised by every thread for itself, or by all together when that saves more than a barrier costs.
+bool quantises_together(int rows, std::span<const Q8Matrix> weights, Part part);
+// The part's share, into a room that is common; the tile is whole when all have done theirs.
+Q8Tile quantise_together(int rows, In x, const Q8Matrix& weight, const Q8Room& common, Part part);
 
 void linear_q8(int rows, In x, std::span<const Q8Matrix> weights, Out out, const Q8Room& room, Part part);
 void linear_gelu_mul_q8(int rows, In x, const Q8Matrix& gate, const Q8Matrix& up, Out out, const Q8Room& room, Part part);

@@ -24,10 +24,10 @@ float bias_of(std::uint32_t word) { return std::bit_cast<float>(word << 16); }
 // To the nearest, ties to even; what is not a number becomes 0.
 std::int8_t rounded(float x) { return x == x ? static_cast<std::int8_t>(std::nearbyint(x)) : std::int8_t{0}; }
 
-// One row: q [cols], in each group of 4 bits the odd elements first; factors [groups, 2] = a, a * sum.
-void quantise_row(const float* x, int cols, Q8Format format, std::int8_t* q, float* factors) {
+// Groups of one row: q [cols], in each group of 4 bits the odd elements first; factors [groups, 2] = a, a * sum.
+void quantise_row(const float* x, int groups, Q8Format format, std::int8_t* q, float* factors) {
   const int n = format.group, half = n / 2;
-  for (int begin = 0; begin < cols; begin += n, x += n, q += n, factors += 2) {
+  for (int g = 0; g < groups; ++g, x += n, q += n, factors += 2) {
     float most = 0.0f;
     bool numbers = true;
     const auto see = [&](float value) {
@@ -74,10 +74,12 @@ std::int32_t dot(const std::uint8_t* w, const std::int8_t* q, Q8Format format) {
   return sum;
 }
 
-void quantise(const float* const* x, int cols, Q8Tile& tile) {
-  const int groups = cols / tile.format.group;
-  for (int r = 0; r < tile.rows; ++r)
-    quantise_row(x[r], cols, tile.format, tile.q + static_cast<std::size_t>(r) * cols, tile.factors + std::size_t(r) * groups * 2);
+void quantise(const float* const* x, const Q8Tile& tile, Range groups) {
+  const int group = tile.format.group, all = tile.cols / group;
+  for (int r = 0; r < tile.rows; ++r) {
+    const std::size_t first = static_cast<std::size_t>(r) * all + groups.begin;
+    quantise_row(x[r] + groups.begin * group, groups.end - groups.begin, tile.format, tile.q + first * group, tile.factors + first * 2);
+  }
 }
 
 void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {

@@ -105,7 +105,7 @@ struct Q8Matrix {
 // 1 to kTileRows quantised rows; the layout is the kernels' own.
 struct Q8Tile {
   Q8Format format;
-  int rows = 0;
+  int rows = 0, cols = 0;
   std::int8_t* q = nullptr;  // [tile_bytes(cols)]
   float* factors = nullptr;  // [tile_floats(cols)]
 };
@@ -115,8 +115,8 @@ constexpr std::size_t tile_floats(int cols) { return static_cast<std::size_t>(co
 // One implementation for each set of instructions.
 struct Q8Kernels {
   const char* name;
-  // x: [tile.rows] of [cols]
-  void (*quantise)(const float* const* x, int cols, Q8Tile& tile);
+  // Fills these groups of the tile. x: [tile.rows] of [tile.cols]
+  void (*quantise)(const float* const* x, const Q8Tile& tile, Range groups);
   // y[r][n] = the product of row r and weight row n, for the weight rows of these steps
   void (*multiply)(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps);
 };

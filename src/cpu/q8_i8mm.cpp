@@ -132,10 +132,10 @@ int pairs_of(int rows) { return (rows + 1) / 2; }
 
 // One row as it is; more as [groups, pairs] of store_pair, the last pair filled up with zeros.
 template <int Bits, int Group>
-void quantise(const float* const* x, int cols, Q8Tile& tile) {
-  const int groups = cols / Group, pairs = pairs_of(tile.rows);
-  for (int begin = 0; begin < groups; begin += kSteps) {
-    const int count = std::min(kSteps, groups - begin);
+void quantise(const float* const* x, const Q8Tile& tile, Range groups) {
+  const int pairs = pairs_of(tile.rows);
+  for (int begin = groups.begin; begin < groups.end; begin += kSteps) {
+    const int count = std::min(kSteps, groups.end - begin);
     Step8 steps[2][kSteps];
     if (tile.rows == 1) {
       find_steps<Bits, Group>(x[0] + begin * Group, count, steps[0]);
@@ -353,8 +353,8 @@ void with_format(Q8Format format, F f) {
   else by_group.template operator()<8>();
 }
 
-void quantise_any(const float* const* x, int cols, Q8Tile& tile) {
-  with_format(tile.format, [&]<int Bits, int Group>() { quantise<Bits, Group>(x, cols, tile); });
+void quantise_any(const float* const* x, const Q8Tile& tile, Range groups) {
+  with_format(tile.format, [&]<int Bits, int Group>() { quantise<Bits, Group>(x, tile, groups); });
 }
 
 void multiply_any(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {

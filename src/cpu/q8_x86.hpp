@@ -103,10 +103,10 @@ constexpr int filled(int rows) { return (rows + 3) / 4 * 4; }
 
 // q: [groups, rows, Group]; factors: [groups, 2, filled(rows)] = a, a * sum
 template <int Bits, int Group>
-void quantise(const float* const* x, int cols, Q8Tile& tile) {
-  const int groups = cols / Group, fill = filled(tile.rows);
+void quantise(const float* const* x, const Q8Tile& tile, Range groups) {
+  const int fill = filled(tile.rows);
   for (int r = 0; r < fill; ++r)
-    for (int g = 0; g < groups; ++g) {
+    for (int g = groups.begin; g < groups.end; ++g) {
       const std::size_t at = static_cast<std::size_t>(g) * tile.rows + r;
       Factors factors;
       if (r < tile.rows) factors = quantise_group<Bits, Group>(x[r] + g * Group, tile.q + at * Group);
@@ -172,8 +172,8 @@ void with_rows(int rows, F f) {
   }
 }
 
-void quantise_any(const float* const* x, int cols, Q8Tile& tile) {
-  with_format(tile.format, [&]<int Bits, int Group>() { quantise<Bits, Group>(x, cols, tile); });
+void quantise_any(const float* const* x, const Q8Tile& tile, Range groups) {
+  with_format(tile.format, [&]<int Bits, int Group>() { quantise<Bits, Group>(x, tile, groups); });
 }
 
 }  // namespace

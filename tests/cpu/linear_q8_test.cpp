@@ -63,6 +63,21 @@ FloatRows linear(const FloatRows& x, const std::vector<cpu::Q8Matrix>& weights, 
                           });
 }
 
+// The same, the rows being quantised by all parts together.
+FloatRows linear_together(const FloatRows& x, const cpu::Q8Matrix& weight, int parts) {
+  Room common(weight.matrix->cols, weight.matrix->rows);
+  const RowBuffer in(x);
+  cpu::Q8Tile tile;
+  in_parts(parts, [&](cpu::Part part) {
+    tile = cpu::quantise_together(static_cast<int>(x.size()), in.in(), weight, common.get(), part);
+  });
+  return compute_in_parts(x, weight.matrix->cols, weight.matrix->rows, parts,
+                          [&](int rows, cpu::In, cpu::Out out, cpu::Q8Room room, cpu::Part part) {
+                            room.ready = &tile;
+                            cpu::linear_q8(rows, {}, std::span(&weight, 1), out, room, part);
+                          });
+}
+
 FloatRows linear_gelu_mul(const FloatRows& x, const cpu::Q8Matrix& gate, const cpu::Q8Matrix& up, int parts = 1) {
   return compute_in_parts(x, gate.matrix->cols, gate.matrix->rows, parts,
                           [&](int rows, cpu::In in, cpu::Out out, const cpu::Q8Room& room, cpu::Part part) {
@@ -171,6 +186,34 @@ suite<"linear_q8"> linear_suite = [] {
           }
         }
       }
+    };
+
+    test("rows for " + label(storage) + " are the same quantised by all parts together") = [storage] {
+      Random random(5);
+      for (const int k : {384, 2816}) {
+        const Weights weights(random, storage, 23, k);
+        for (int rows = 1; rows <= cpu::kTileRows; ++rows) {
+          const FloatRows x = random_rows(random, rows, k), y = linear(x, {weights.view()});
+          for (const int parts : {2, 3}) {
+            const FloatRows together = linear_together(x, weights.view(), parts);
+            for (int r = 0; r < rows; ++r) expect(same_bits(together[r], y[r])) << "K =" << k << rows << "rows" << parts << "parts";
+          }
+        }
+      }
+    };
+
+    test("rows are quantised together only for weights of one format such as " + label(storage)) = [storage] {
+      Random random(6);
+      const std::vector<Weights> weights = [&] {
+        std::vector<Weights> all;
+        for (const Storage& one : {storage, storage, other(storage)}) all.emplace_back(random, one, 4, 2816);
+        return all;
+      }();
+      const cpu::Q8Matrix all[] = {weights[0].view(), weights[1].view(), weights[2].view()};
+      expect(cpu::quantises_together(1, std::span(all).first(2), {0, 2}));
+      expect(!cpu::quantises_together(1, all, {0, 2}));
+      expect(!cpu::quantises_together(1, std::span(all).first(2), {0, 1}));
+      expect(!cpu::quantises_together(9, std::span(all).first(2), {0, 2}));
     };
 
     test("products of the fast mode of " + label(storage) + " give a row the same bits among any others") = [storage] {

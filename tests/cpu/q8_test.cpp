@@ -54,8 +54,10 @@ FloatRows multiply(const cpu::Q8Kernels& kernels, const cpu::Q8Weights& w, const
   }
   std::vector<std::int8_t> q(cpu::tile_bytes(w.cols), 0x55);
   std::vector<float> factors(cpu::tile_floats(w.cols), kUntouched);
-  cpu::Q8Tile tile{.format = w.format, .rows = rows, .q = q.data(), .factors = factors.data()};
-  kernels.quantise(from.data(), w.cols, tile);
+  const cpu::Q8Tile tile{.format = w.format, .rows = rows, .cols = w.cols, .q = q.data(), .factors = factors.data()};
+  const int groups = w.cols / w.format.group;
+  kernels.quantise(from.data(), tile, {groups / 3, groups});  // in any order, together they are the whole
+  kernels.quantise(from.data(), tile, {0, groups / 3});
   kernels.multiply(w, tile, to.data(), steps);
   return out.rows();
 }
