@@ -43,8 +43,8 @@ double at_rank(std::vector<double> times_s, double rank) {
   return *place;
 }
 
-// The last one counts. Weights that a text needs for the first time, experts above all, are not yet mapped.
-constexpr int kPasses = 2;
+// Tokens before anything is measured: enough for nearly all experts, whose weights are mapped when they are used first.
+constexpr int kWarmUp = 64;
 
 class Bench {
  public:
@@ -54,7 +54,7 @@ class Bench {
         session_(program_, *executor_) {}
 
   void run() {
-    fill(std::min(16, session_.capacity() - 1));  // warm-up
+    fill(std::min(kWarmUp, session_.capacity() - 1));
     session_.forward(some_tokens(1, session_.vocab()));
     if (!flags_.peer_lines) read_limit_ = executor_->measure_read_limit();
     if (is_for_people()) {
@@ -73,7 +73,7 @@ class Bench {
 
  private:
   static BenchFlags with_context(BenchFlags flags) {
-    int longest = 32;
+    int longest = kWarmUp + 1;
     for (const auto* lengths : {&flags.prompts, &flags.generations})
       for (const int n : *lengths) longest = std::max(longest, n + flags.depth);
     if (!flags.widths.empty()) longest = std::max(longest, flags.depth + 8);
@@ -91,30 +91,24 @@ class Bench {
   }
 
   void prompt(int n) {
+    fill(flags_.depth);
     const auto tokens = some_tokens(n, session_.vocab());
-    double s = 0;
-    for (int pass = 0; pass < kPasses; ++pass) {
-      fill(flags_.depth);
-      const Clock::time_point begin = Clock::now();
-      session_.prefill(tokens);
-      session_.next();  // a backend may return before it is done
-      s = seconds_since(begin);
-    }
+    const Clock::time_point begin = Clock::now();
+    session_.prefill(tokens);
+    session_.next();  // a backend may return before it is done
+    const double s = seconds_since(begin);
     if (is_for_people()) std::printf("prompt %5d at %5d  %9.1f tok/s  %8.1f ms\n", n, flags_.depth, n / s, s * 1e3);
     else print(Value::Object{{"test", "pp"}, {"n", n}, {"depth", flags_.depth}, {"tok_s", n / s}});
   }
 
   void decode(int n) {
+    fill(flags_.depth);
     std::vector<double> times_s;
-    for (int pass = 0; pass < kPasses; ++pass) {
-      fill(flags_.depth);
-      times_s.clear();
-      for (const std::int32_t token : some_tokens(n, session_.vocab())) {
-        const Clock::time_point begin = Clock::now();
-        session_.forward({&token, 1});
-        session_.next();
-        times_s.push_back(seconds_since(begin));
-      }
+    for (const std::int32_t token : some_tokens(n, session_.vocab())) {
+      const Clock::time_point begin = Clock::now();
+      session_.forward({&token, 1});
+      session_.next();
+      times_s.push_back(seconds_since(begin));
     }
     double s = 0;
     for (const double time_s : times_s) s += time_s;
