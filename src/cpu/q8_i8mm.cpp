@@ -201,8 +201,6 @@ LAPIDARY_INLINE int32x4_t dot(const std::uint8_t* w, const int8x16_t* q) {
   return sum;
 }
 
-LAPIDARY_INLINE void fetch(const std::uint8_t* at) { asm volatile("prfm pldl1keep, [%0]" : : "r"(at)); }
-
 // One activation row.
 template <int Bits, int Group, bool Ahead>
 void multiply_one(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps) {
@@ -229,7 +227,7 @@ void multiply_one(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps)
     for (; g + kUnroll <= groups; g += kUnroll) {
       if constexpr (Ahead)
         for (int line = 0; line < kUnroll * kGroupBytes; line += 64)
-          for (int i = 0; i < kStreams; ++i) fetch(streams.at[i] + g * kGroupBytes + line + kAheadBytes);
+          for (int i = 0; i < kStreams; ++i) in_order::fetch<kAheadBytes>(streams.at[i] + g * kGroupBytes + line);
 #pragma GCC unroll 8
       for (int i = 0; i < kUnroll; ++i) add_group(g + i);
     }

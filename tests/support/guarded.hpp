@@ -23,7 +23,7 @@ class Guarded {
     start_ = static_cast<std::byte*>(mapped);
     data_ = start_ + room - spare - bytes.size();
     std::memcpy(data_, bytes.data(), bytes.size());
-    mprotect(start_ + room, page, PROT_NONE);
+    if (mprotect(start_ + room, page, PROT_NONE) != 0) throw std::bad_alloc();
   }
   ~Guarded() { munmap(start_, size_); }
   Guarded(const Guarded&) = delete;
