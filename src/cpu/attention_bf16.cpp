@@ -70,9 +70,9 @@ void qkv_norm_rope_bf16(Rows rows, In qkv, In angles, const float* q_norm, const
                 });
 }
 
-void attention_bf16(Rows rows, In q, const link::KvCacheBf16& cache, HeadShape shape, int window, Out out, Part part) {
+void attention_bf16(Rows rows, In q, const link::KvCacheBf16& cache, HeadShape shape, int window, Out out, Part part,
+                    AttendBf16 attend) {
   const int d = shape.head_dim, heads_each = shape.heads / shape.kv_heads;
-  const AttendBf16 attend = fastest_attention();
   // By K/V head, then row, then pair of heads: neighbours find their keys in the cache.
   const int pairs = (heads_each + 1) / 2, row_count = static_cast<int>(rows.size());
   const Range range = share(shape.kv_heads * row_count * pairs, part);
@@ -96,7 +96,9 @@ void attention_bf16(Rows rows, In q, const link::KvCacheBf16& cache, HeadShape s
 AttendBf16 portable_attention() { return attend; }
 
 AttendBf16 fastest_attention() {
-  static const AttendBf16 fastest = bfmmla_attention() && has_bf16() ? bfmmla_attention() : attend;
+  static const AttendBf16 fastest = has_bf16() && bfmmla_attention()     ? bfmmla_attention()
+                                    : has_avx2_fma() && avx2_attention() ? avx2_attention()
+                                                                         : attend;
   return fastest;
 }
 

@@ -11,8 +11,6 @@ namespace lapidary::cpu {
 void qkv_norm_rope_bf16(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape,
                         bool values_are_keys, float epsilon, const link::KvCacheBf16* cache, Out q, Part part);
 
-void attention_bf16(Rows rows, In q, const link::KvCacheBf16& cache, HeadShape shape, int window, Out out, Part part);
-
 // One row's heads of one K/V head, all or some of them.
 struct AttentionJob {
   static constexpr int kMaxHeads = 8;
@@ -27,6 +25,10 @@ struct AttentionJob {
 using AttendBf16 = void (*)(const AttentionJob& job, const link::KvCacheBf16& cache);
 AttendBf16 portable_attention();
 AttendBf16 bfmmla_attention();   // Arm with matrix products of bfloat16; null elsewhere
+AttendBf16 avx2_attention();     // x86 with AVX2 and FMA; null elsewhere
 AttendBf16 fastest_attention();  // on this processor
+
+void attention_bf16(Rows rows, In q, const link::KvCacheBf16& cache, HeadShape shape, int window, Out out, Part part,
+                    AttendBf16 attend = fastest_attention());
 
 }  // namespace lapidary::cpu

@@ -1,7 +1,9 @@
-// Attention of the fast mode: near its definition, the same bits for a row in any company, blind to what it may not see.
+// Attention of the fast mode, in every way this processor can: near its definition, the same bits for a row in any company,
+// blind to what it may not see.
 #include <boost/ut.hpp>
 
 #include "cpu/attention_bf16.hpp"
+#include "cpu/features.hpp"
 #include "cpu/kernel_rows.hpp"
 #include "reference/attention.hpp"
 
@@ -12,6 +14,19 @@ using namespace boost::ut;
 
 constexpr std::uint16_t kNoNumber = 0x7fc0;
 constexpr int kCapacity = 320;
+
+struct Way {
+  std::string name;
+  cpu::AttendBf16 attend;
+};
+
+// The fastest last.
+std::vector<Way> all_ways() {
+  std::vector<Way> all = {{"portable", cpu::portable_attention()}};
+  if (cpu::has_bf16() && cpu::bfmmla_attention()) all.push_back({"bfmmla", cpu::bfmmla_attention()});
+  if (cpu::has_avx2_fma() && cpu::avx2_attention()) all.push_back({"avx2", cpu::avx2_attention()});
+  return all;
+}
 
 struct Shape {
   cpu::HeadShape heads;
@@ -50,13 +65,14 @@ struct Cache {
   }
 };
 
-FloatRows attend(const std::vector<int>& positions, const FloatRows& q, const Cache& cache, const Shape& shape, int parts) {
+FloatRows attend(const Way& way, const std::vector<int>& positions, const FloatRows& q, const Cache& cache,
+                 const Shape& shape, int parts = 1) {
   std::vector<graph::Row> rows;
   for (const int position : positions) rows.push_back({0, position, 0, position});
   const RowBuffer in(q);
   RowBuffer out(static_cast<int>(rows.size()), shape.heads.heads * shape.heads.head_dim);
   in_parts(parts, [&](cpu::Part part) {
-    cpu::attention_bf16(rows, in.in(), cache.view, shape.heads, shape.window, out.out(), part);
+    cpu::attention_bf16(rows, in.in(), cache.view, shape.heads, shape.window, out.out(), part, way.attend);
   });
   return out.rows();
 }
@@ -82,6 +98,115 @@ std::vector<double> expected(const float* q, int kv_head, int first, int last, c
   return mixed;
 }
 
+std::string title(const Way& way, const Shape& shape) {
+  const cpu::HeadShape& heads = shape.heads;
+  return way.name + " attention with " + std::to_string(heads.heads) + "/" + std::to_string(heads.kv_heads) + " heads of " +
+         std::to_string(heads.head_dim);
+}
+
+void test_near(const Way& way, const Shape& shape) {
+  boost::ut::test(title(way, shape) + " is near its definition") = [way, shape] {
+    Random random(1);
+    const int d = shape.heads.head_dim, each = shape.heads.heads / shape.heads.kv_heads;
+    for (const int last : {0, 1, 7, 62, 63, 64, 130, 255, 600}) {
+      const int first = shape.window ? std::max(0, last - shape.window + 1) : std::max(0, last - kCapacity + 64) / 64 * 64;
+      if (!shape.window && first > 0) continue;  // a full layer keeps everything
+      const Cache cache(random, shape.heads, first, last);
+      const FloatRows q = random_rows(random, 1, shape.heads.heads * d);
+      const FloatRows got = attend(way, {last}, q, cache, shape);
+      for (int head = 0; head < shape.heads.heads; ++head) {
+        const auto exact = expected(q[0].data() + head * d, head / each, first, last, cache);
+        double worst = 0.0;
+        for (int i = 0; i < d; ++i) {
+          const float x = got[0][head * d + i];
+          worst = std::isnan(x) ? INFINITY : std::max(worst, std::abs(x - exact[i]));
+        }
+        expect(worst < 0.004) << "position" << last << "head" << head << worst;  // probabilities have 8 bits
+      }
+    }
+  };
+}
+
+void test_independent(const Way& way, const Shape& shape) {
+  boost::ut::test(title(way, shape) + " gives a row the same bits among any others") = [way, shape] {
+    Random random(2);
+    const int row_count = 19, last = 230;
+    const Cache cache(random, shape.heads, 0, last);
+    const FloatRows q = random_rows(random, row_count, shape.heads.heads * shape.heads.head_dim);
+    std::vector<int> positions;
+    for (int r = 0; r < row_count; ++r) positions.push_back(r < 8 ? last - r : random.below(last));
+    expect_rows_independent(random, row_count, [&](const std::vector<int>& numbers, int parts) {
+      return attend(way, gather(positions, numbers), gather(q, numbers), cache, shape, parts);
+    });
+  };
+}
+
+// Rows are heads here: a job takes any of them, in any order.
+void test_heads(const Way& way) {
+  boost::ut::test(way.name + " attention gives a head the same bits among any others") = [way] {
+    Random random(3);
+    const int count = cpu::AttentionJob::kMaxHeads, d = 64;
+    const Cache cache(random, {count, 1, d}, 0, 150);
+    const FloatRows q = random_rows(random, count, d);
+    expect_rows_independent(random, count, [&](const std::vector<int>& numbers, int) {
+      FloatRows out(numbers.size(), std::vector<float>(d));
+      cpu::AttentionJob job{.heads = static_cast<int>(numbers.size()), .slot = 0, .kv_head = 0, .first = 21, .last = 150};
+      for (int head = 0; head < job.heads; ++head) {
+        job.q[head] = q[numbers[head]].data();
+        job.out[head] = out[head].data();
+      }
+      way.attend(job, cache.view);
+      return out;
+    });
+  };
+}
+
+void test_rounding(const Way& way) {
+  boost::ut::test(way.name + " attention rounds queries") = [way] {
+    Random random(4);
+    const Shape shape{{2, 1, 64}, 0};
+    const Cache cache(random, shape.heads, 0, 5);
+    FloatRows q = random_rows(random, 1, 2 * 64);
+    for (int i = 0; i < 64; ++i) q[0][i] = 1.0f + static_cast<float>(2 * i + 1) / 256.0f;  // ties
+    FloatRows rounded = q;
+    for (float& x : rounded[0]) x = from_bf16(to_bf16(x));
+    expect(same_bits(attend(way, {5}, q, cache, shape)[0], attend(way, {5}, rounded, cache, shape)[0]));
+  };
+
+  // Probabilities 1 and p of the values 0 and 1 give p / (1 + p), the one above rounded.
+  boost::ut::test(way.name + " attention rounds probabilities") = [way] {
+    Random random(5);
+    const Shape shape{{1, 1, 8}, 0};
+    Cache cache(random, shape.heads, 0, -1);
+    FloatRows q = {std::vector<float>(8, 0.0f)};
+    q[0][3] = 1.0f;
+    for (const float score : {-0.25f, -0.5f, -0.75f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f, -8.0f}) {
+      for (int t = 0; t < 2; ++t)
+        for (int d = 0; d < 8; ++d) {
+          cache.k[cache.view.key_index(0, 0, t, d)] = to_bf16(t == 1 && d == 3 ? score : 0.0f);
+          cache.v[cache.view.value_index(0, 0, t, d)] = to_bf16(static_cast<float>(t));
+        }
+      const double p = std::exp(static_cast<double>(score)), exact = from_bf16(to_bf16(static_cast<float>(p))) / (1.0 + p);
+      const FloatRows got = attend(way, {1}, q, cache, shape);
+      for (const float x : got[0]) expect(std::abs(x - exact) < 1e-6 * exact) << score << x << exact;
+    }
+  };
+}
+
+void test_no_number(const Way& way) {
+  boost::ut::test(way.name + " attention keeps to its head what is not a number") = [way] {
+    Random random(6);
+    const Shape shape{{2, 1, 16}, 0};
+    const Cache cache(random, shape.heads, 0, 70);
+    FloatRows q = random_rows(random, 1, 2 * 16);
+    const std::vector<float> good = attend(way, {70}, q, cache, shape)[0];
+    q[0][9] = std::bit_cast<float>(0x7fffffff);
+    const std::vector<float> bad = attend(way, {70}, q, cache, shape)[0];
+    expect(std::all_of(bad.begin(), bad.begin() + 16, [](float x) { return std::isnan(x); }));
+    expect(std::equal(bad.begin() + 16, bad.end(), good.begin() + 16));
+  };
+}
+
 const suite<"bf16 attention"> bf16_attention = [] {
   "bfloat16 is rounded to the nearest, ties to even"_test = [] {
     for (const auto& [x, bits] : {std::pair{1.0f, 0x3f80}, {1.00390625f, 0x3f80}, {1.01171875f, 0x3f82}, {1.0039065f, 0x3f81},
@@ -105,46 +230,20 @@ const suite<"bf16 attention"> bf16_attention = [] {
     expect(std::ranges::count(keys, 1) == static_cast<std::ptrdiff_t>(keys.size()) && same);
   };
 
-  for (const Shape& shape : kShapes)
-    boost::ut::test("attention with " + std::to_string(shape.heads.heads) + "/" + std::to_string(shape.heads.kv_heads) + " heads of " +
-                    std::to_string(shape.heads.head_dim) + " is near its definition") = [shape] {
-      Random random(1);
-      const int d = shape.heads.head_dim, each = shape.heads.heads / shape.heads.kv_heads;
-      for (const int last : {0, 1, 7, 62, 63, 64, 130, 255, 600}) {
-        const int first = shape.window ? std::max(0, last - shape.window + 1) : std::max(0, last - kCapacity + 64) / 64 * 64;
-        if (!shape.window && first > 0) continue;  // a full layer keeps everything
-        const Cache cache(random, shape.heads, first, last);
-        const FloatRows q = random_rows(random, 1, shape.heads.heads * d);
-        const FloatRows got = attend({last}, q, cache, shape, 1);
-        std::vector<float> portable(q[0].size());
-        for (int head = 0; head < shape.heads.heads; ++head) {
-          const auto exact = expected(q[0].data() + head * d, head / each, first, last, cache);
-          cpu::AttentionJob job{.heads = 1, .slot = 0, .kv_head = head / each, .first = first, .last = last};
-          job.q[0] = q[0].data() + head * d;
-          job.out[0] = portable.data() + head * d;
-          cpu::portable_attention()(job, cache.view);
-          double worst = 0.0;
-          for (int i = 0; i < d; ++i)
-            for (const float x : {got[0][head * d + i], portable[head * d + i]})
-              worst = std::isnan(x) ? INFINITY : std::max(worst, std::abs(x - exact[i]));
-          expect(worst < 0.004) << "position" << last << "head" << head << worst;  // probabilities have 8 bits
-        }
-      }
-    };
+  "the fastest way of this processor is taken"_test = [] {
+    expect(cpu::fastest_attention() == all_ways().back().attend) << all_ways().back().name;
+  };
 
-  for (const Shape& shape : kShapes)
-    boost::ut::test("attention with " + std::to_string(shape.heads.heads) + "/" + std::to_string(shape.heads.kv_heads) + " heads of " +
-                    std::to_string(shape.heads.head_dim) + " gives a row the same bits among any others") = [shape] {
-      Random random(2);
-      const int row_count = 19, last = 230;
-      const Cache cache(random, shape.heads, 0, last);
-      const FloatRows q = random_rows(random, row_count, shape.heads.heads * shape.heads.head_dim);
-      std::vector<int> positions;
-      for (int r = 0; r < row_count; ++r) positions.push_back(r < 8 ? last - r : random.below(last));
-      expect_rows_independent(random, row_count, [&](const std::vector<int>& numbers, int parts) {
-        return attend(gather(positions, numbers), gather(q, numbers), cache, shape, parts);
-      });
-    };
+  for (const Way& way : all_ways()) {
+    for (const Shape& shape : kShapes) {
+      test_near(way, shape);
+      // Number by number, the large shapes would take long and say no more.
+      if (way.name != "portable" || shape.heads.head_dim <= 64) test_independent(way, shape);
+    }
+    test_heads(way);
+    test_rounding(way);
+    test_no_number(way);
+  }
 
   "keys and values are stored rounded, at their positions"_test = [] {
     Random random(3);
