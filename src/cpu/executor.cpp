@@ -10,6 +10,7 @@
 #include "cpu/attention_bf16.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/linear_q8.hpp"
+#include "cpu/maxima.hpp"
 #include "cpu/memory.hpp"
 #include "cpu/read_limit.hpp"
 #include "cpu/team.hpp"
@@ -44,6 +45,7 @@ struct BoundStep {
   const link::KvCacheBf16* cache_bf16 = nullptr;  // of bfloat16
   bool q8 = false;
   std::array<Q8Matrix, 3> q8_matrices{};          // as `matrices`
+  bool has_maxima = false;                        // sample: of its logits, by the step that computed them
 };
 
 // The rows of a step, the first of them as it counts in the row table, and what all steps of a run share.
@@ -63,7 +65,7 @@ class CpuExecutor final : public link::Executor {
   explicit CpuExecutor(const link::Program& program)
       : program_(program), arena_(program.plan.arena_bytes), kv_(program.plan.kv_bytes),
         scales_(program.plan.repacked_bytes), rooms_(program.plan.room_bytes),
-        states_(program.plan.sessions), team_(program.plan.threads) {
+        states_(program.plan.sessions), maxima_(program.plan.verify_rows * kMostStretches), team_(program.plan.threads) {
     for (Memory* memory : {&arena_, &kv_, &scales_, &rooms_}) memory->use_huge_pages();
     arena_.commit();
     lay_out_caches();
@@ -288,6 +290,8 @@ class CpuExecutor final : public link::Executor {
         bound.matrices[bound.matrix_count++] = &program_.matrices[weight];
       }
       bound.q8 = is_q8(program_, step);
+      if (step.op == Op::linear_softcap) finds_maxima_ = bound.q8;
+      bound.has_maxima = step.op == Op::sample && finds_maxima_ && step.in[1] == graph::kNone;
       if (step.constants != graph::kNone) bound.constants = program_.graph->constants[step.constants];
       if (step.op == Op::attention || step.dims.owns_kv) {
         if (program_.plan.bf16_kv) bound.cache_bf16 = &caches_bf16_[step.dims.kv_layer];
@@ -373,7 +377,8 @@ class CpuExecutor final : public link::Executor {
       case Op::cluster_logits:
         return cluster_logits(n, in(0), in_ids(1), d.experts_used, d.n[0], matrix(0), bound.ids[1], out(0), out_ids(1), part);
       case Op::sample:
-        return sample(n, in(0), in_ids(1), d.n[0], now.selection, out_ids(0), out(1), out_ids(2), part);
+        return sample(n, in(0), in_ids(1), d.n[0], bound.has_maxima ? In{maxima_.data(), kMostStretches} : In{}, now.selection,
+                      out_ids(0), out(1), out_ids(2), part);
       case Op::keep_draft: return keep_draft(in_ids(0)[0][0], now.state, part);
       case Op::accept:
         return accept(rows_now, in_ids(0), in(1), d.n[0], now.state,
@@ -403,7 +408,7 @@ class CpuExecutor final : public link::Executor {
         factor.data += d.offset;
         return linear_gelu_gate_q8(n, in, w[0], factor, out, room, part);
       }
-      case Op::linear_softcap: return linear_softcap_q8(n, in, w[0], d.scale, out, room, part);
+      case Op::linear_softcap: return linear_softcap_q8(n, in, w[0], d.scale, out, {maxima_.data(), kMostStretches}, room, part);
       case Op::expert_gelu_mul:
         return expert_gelu_mul_q8(n, in, rows<const std::int32_t>(bound.in[1], now), d.experts_used, w[0], w[1], out, room, part);
       case Op::expert_linear:
@@ -422,6 +427,8 @@ class CpuExecutor final : public link::Executor {
   std::vector<link::KvCacheBf16> caches_bf16_;
   std::array<std::vector<BoundStep>, graph::kSegmentCount> segments_{};
   std::vector<RoundState> states_;                                      // by session slot
+  std::vector<float> maxima_;                                           // [verify_rows, kMostStretches], of the logits computed last
+  bool finds_maxima_ = false;                                           // while recording: did the last head in the list?
   std::array<graph::Row, graph::kMaxVerifyRows> round_rows_{};
   std::size_t round_count_ = 0;
   graph::Row draft_row_{};

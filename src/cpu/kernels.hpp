@@ -111,8 +111,8 @@ void cluster_logits(int rows, In x, InIds clusters, int used, int cluster_tokens
                     const std::int32_t* order, Out logits, OutIds tokens, Part part);
 
 // Row r is chosen as row r of `selection` says; null = the largest logit. tokens: [rows, n], the tokens that the logits belong
-// to; null = 0..n-1. weights, candidates: [rows, n], overwritten.
-void sample(int rows, In logits, InIds tokens, int n, const graph::Selection* selection, OutIds out, Out weights,
+// to; null = 0..n-1. maxima: what the head found of them (maxima.hpp), or null. weights, candidates: [rows, n], overwritten.
+void sample(int rows, In logits, InIds tokens, int n, In maxima, const graph::Selection* selection, OutIds out, Out weights,
             OutIds candidates, Part part);
 
 void keep_draft(std::int32_t token, graph::RoundState& state, Part part);

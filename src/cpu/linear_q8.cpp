@@ -4,6 +4,7 @@
 
 #include "cpu/expert_rows.hpp"
 #include "cpu/math.hpp"
+#include "cpu/maxima.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -163,13 +164,15 @@ void linear_gelu_gate_q8(int rows, In x, const Q8Matrix& weight, In factor, Out 
   });
 }
 
-void linear_softcap_q8(int rows, In x, const Q8Matrix& weight, float cap, Out out, const Q8Room& room, Part part) {
+void linear_softcap_q8(int rows, In x, const Q8Matrix& weight, float cap, Out out, Out maxima, const Q8Room& room, Part part) {
   const Q8Weights w = weight.weights();
-  for_each_tile(rows, x, out, w.walk.steps(), room, part, [&](Tile& tile, const auto& y, int, Range steps) {
+  for_each_tile(rows, x, out, w.walk.steps(), room, part, [&](Tile& tile, const auto& y, int first_row, Range steps) {
     fastest_q8().multiply(w, tile.quantised(w), y.data(), steps);
-    if (cap == 0.0f) return;
     for (int r = 0; r < tile.rows(); ++r)
-      w.walk.for_each_run(steps, [&](int first, int count) { soft_cap(cap, count, y[r] + first); });
+      w.walk.for_each_run(steps, [&](int first, int count) {
+        if (cap != 0.0f) soft_cap(cap, count, y[r] + first);
+        find_maxima(y[r], w.rows, first, count, maxima[first_row + r]);
+      });
   });
 }
 

@@ -10,9 +10,9 @@
 
 #include "cpu/kernels.hpp"
 #include "cpu/math.hpp"
+#include "cpu/maxima.hpp"
 #include "cpu/noise.hpp"
 #include "cpu/share.hpp"
-#include "cpu/vec.hpp"
 #include "graph/graph.hpp"
 
 namespace lapidary::cpu {
@@ -24,21 +24,13 @@ using graph::SelectRow;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr int kBlock = kNoiseLanes * kBlockWords;  // tokens whose noise is computed at once
 
-float largest(const float* x, int n) {
-  Vec most = Vec::broadcast(-kInfinity);
-  int i = 0;
-  for (; i + kLanes <= n; i += kLanes) most = larger(Vec::load(x + i), most);
-  float max = largest_lane(most);
-  for (; i < n; ++i) max = x[i] > max ? x[i] : max;
-  return max;
-}
-
-// The largest value of each of equal stretches of a row, and of all: enough to skip most of the row afterwards.
+// The largest value of each stretch, and of all. known: [stretches] by find_maxima, or null
 class Maxima {
  public:
-  Maxima(const float* y, int n) : y_(y), n_(n), length_(std::max(kLanes, (n + kMost - 1) / kMost)) {
+  Maxima(const float* y, int n, const float* known) : y_(y), n_(n), length_(stretch_length(n)) {
     for (int begin = 0; begin < n; begin += length_) {
-      const float value = largest(y + begin, std::min(length_, n - begin));
+      const bool found = known && known[count_] == known[count_];
+      const float value = found ? known[count_] : largest(y + begin, std::min(length_, n - begin));
       values_[count_++] = value;
       most_ = std::max(most_, value);
     }
@@ -78,14 +70,12 @@ class Maxima {
   }
 
  private:
-  static constexpr int kMost = 1024;
-
   const float* y_;
   int n_;
   int length_;
   int count_ = 0;
   float most_ = -kInfinity;
-  std::array<float, kMost> values_;
+  std::array<float, kMostStretches> values_;
 };
 
 bool adjusts(const Sampling& sampling, const SelectRow& row) {
@@ -332,9 +322,9 @@ Choice choose_among_all(const NoiseKey& key, const Weigher& weigh, const float* 
   return choice;
 }
 
-// The place of the chosen token. tokens: [n] or null; weights, candidates: [n]
-std::int32_t sample_row(const float* logits, const std::int32_t* tokens, int n, const graph::Selection& selection,
-                        const SelectRow& row, float* weights, std::int32_t* candidates) {
+// The place of the chosen token. tokens: [n] or null; maxima: of the logits, or null; weights, candidates: [n]
+std::int32_t sample_row(const float* logits, const std::int32_t* tokens, int n, const float* maxima_of_logits,
+                        const graph::Selection& selection, const SelectRow& row, float* weights, std::int32_t* candidates) {
   const Sampling& sampling = selection.sampling;
   const float* y = logits;
   if (adjusts(sampling, row)) {
@@ -342,7 +332,7 @@ std::int32_t sample_row(const float* logits, const std::int32_t* tokens, int n, 
     else adjust(logits, n, selection, row, weights);
     y = weights;
   }
-  const Maxima maxima(y, n);
+  const Maxima maxima(y, n, y == logits ? maxima_of_logits : nullptr);
   if (maxima.most() == -kInfinity) return first_allowed(sampling, row, tokens, n);
   const Choice likeliest{maxima.first()};
   if (!(sampling.temperature > 0.0f)) return likeliest.token;
@@ -358,15 +348,16 @@ std::int32_t sample_row(const float* logits, const std::int32_t* tokens, int n, 
 
 }  // namespace
 
-void sample(int rows, In logits, InIds tokens, int n, const graph::Selection* selection, OutIds out, Out weights,
+void sample(int rows, In logits, InIds tokens, int n, In maxima, const graph::Selection* selection, OutIds out, Out weights,
             OutIds candidates, Part part) {
   static const graph::Selection kLargest{};
   assert(!selection || selection->rows.size() >= static_cast<std::size_t>(rows));
   const Range range = share(rows, part);
   for (int r = range.begin; r < range.end; ++r) {
     const std::int32_t* listed = tokens.data ? tokens[r] : nullptr;
-    const std::int32_t place = sample_row(logits[r], listed, n, selection ? *selection : kLargest,
-                                          selection ? selection->rows[r] : SelectRow{}, weights[r], candidates[r]);
+    const std::int32_t place =
+        sample_row(logits[r], listed, n, maxima.data ? maxima[r] : nullptr, selection ? *selection : kLargest,
+                   selection ? selection->rows[r] : SelectRow{}, weights[r], candidates[r]);
     out[r][0] = listed ? listed[place] : place;
   }
 }

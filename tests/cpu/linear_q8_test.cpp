@@ -4,6 +4,7 @@
 #include <boost/ut.hpp>
 
 #include "cpu/kernel_rows.hpp"
+#include "cpu/maxima.hpp"
 #include "cpu/q8_weights.hpp"
 #include "reference/linear.hpp"
 #include "reference/q8.hpp"
@@ -93,11 +94,28 @@ FloatRows linear_gelu_gate(const FloatRows& x, const cpu::Q8Matrix& weight, cons
                           });
 }
 
+// What it finds of each stretch must be its largest output. A thread writes at most eight stretches of a row that end elsewhere.
+void expect_maxima(const FloatRows& y, const FloatRows& maxima, int parts) {
+  for (std::size_t r = 0; r < y.size(); ++r) {
+    const int n = count_of(y[r]), length = cpu::stretch_length(n);
+    int unknown = 0;
+    for (int begin = 0; begin < n; begin += length) {
+      const float found = maxima[r][begin / length];
+      if (std::isnan(found)) ++unknown;
+      else expect(found == *std::max_element(y[r].begin() + begin, y[r].begin() + std::min(n, begin + length)));
+    }
+    expect(unknown <= 8 * parts) << unknown << "of" << n << "outputs in stretches of" << length;
+  }
+}
+
 FloatRows linear_softcap(const FloatRows& x, const cpu::Q8Matrix& weight, float cap, int parts = 1) {
-  return compute_in_parts(x, weight.matrix->cols, weight.matrix->rows, parts,
-                          [&](int rows, cpu::In in, cpu::Out out, const cpu::Q8Room& room, cpu::Part part) {
-                            cpu::linear_softcap_q8(rows, in, weight, cap, out, room, part);
-                          });
+  RowBuffer maxima(count_of(x), cpu::kMostStretches);
+  const FloatRows y = compute_in_parts(x, weight.matrix->cols, weight.matrix->rows, parts,
+                                       [&](int rows, cpu::In in, cpu::Out out, const cpu::Q8Room& room, cpu::Part part) {
+                                         cpu::linear_softcap_q8(rows, in, weight, cap, out, maxima.out(), room, part);
+                                       });
+  expect_maxima(y, maxima.rows(), parts);
+  return y;
 }
 
 FloatRows expert_gelu_mul(const FloatRows& x, const IdRows& ids, const cpu::Q8Matrix& gate, const cpu::Q8Matrix& up,
@@ -300,6 +318,13 @@ suite<"linear_q8"> linear_suite = [] {
     const FloatRows x = random_rows(random, 11, 256);
     const FloatRows y = linear(x, {weights.view()}), capped = linear_softcap(x, weights.view(), 0.0f);
     for (std::size_t r = 0; r < x.size(); ++r) expect(same_bits(capped[r], y[r]));
+  };
+
+  "linear_softcap_q8 finds the largest outputs of a vocabulary"_test = [] {
+    Random random(9);
+    const Weights weights(random, {Encoding::affine, DType::bf16, 4, 64}, 20011, 64);
+    const FloatRows x = random_rows(random, 9, 64);
+    for (const int parts : {1, 2, 3}) linear_softcap(x, weights.view(), 30.0f, parts);
   };
 };
 

@@ -43,7 +43,7 @@ std::int32_t kernel(const GoldenCase& one, const graph::Sampling& sampling, std:
   const graph::Selection selection{sampling, one.counts, {&row, 1}};
   std::int32_t token = -1;
   const auto n = one.logits.size();
-  cpu::sample(1, {one.logits.data(), n}, {}, static_cast<int>(n), &selection, {&token, 1}, {weights.data(), n},
+  cpu::sample(1, {one.logits.data(), n}, {}, static_cast<int>(n), {}, &selection, {&token, 1}, {weights.data(), n},
               {candidates.data(), n}, {});
   return token;
 }
