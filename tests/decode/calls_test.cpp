@@ -28,7 +28,7 @@ constexpr std::string_view kTools = R"([
   {"type":"function","function":{"name":"stop"}}])";
 
 struct Pebble {
-  Loaded model{kPebble, {.context_tokens = 1024}};
+  Loaded model{kPebble, {.context_tokens = 1024, .numeric = link::Numeric::fast}};
   text::Tokenizer tokenizer = text::Tokenizer::open(kPebble);
   text::Value tools = text::parse_json(kTools, "tools");
   decode::Markers call{*tokenizer.special("<|tool_call>"), *tokenizer.special("<tool_call|>")};

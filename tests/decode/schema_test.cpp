@@ -19,7 +19,7 @@ constexpr int kSchemas = kSlowBuild ? 15 : 200;
 const suite<"schemas"> schemas = [] {
   "output sampled under random schemas validates"_test = [] {
     const std::string folder = kRoot + "/models/pebble";
-    Loaded model(folder, {.context_tokens = 160}, 2);
+    Loaded model(folder, {.context_tokens = 160, .numeric = link::Numeric::fast});
     const text::Tokenizer tokenizer = text::Tokenizer::open(folder);
     const auto vocabulary = std::make_shared<const text::Vocabulary>(tokenizer);
     const auto prompt = tokenizer.encode("<bos><|turn>user\nGive me JSON.<turn|>\n<|turn>model\n<|channel>thought\n<channel|>");

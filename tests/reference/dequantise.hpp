@@ -13,14 +13,12 @@ namespace lapidary::reference {
 using Vector = std::vector<double>;
 using Table = std::vector<Vector>;  // [rows][cols]
 
-// `count` bits of a little-endian bit stream, least significant first.
+// `count` bits of a little-endian bit stream, least significant first: those of the bytes that hold them, as one number.
 inline std::uint32_t bits_at(const std::byte* bytes, std::size_t first_bit, int count) {
-  std::uint32_t value = 0;
-  for (int i = 0; i < count; ++i) {
-    const std::size_t bit = first_bit + i;
-    value |= (std::to_integer<std::uint32_t>(bytes[bit / 8]) >> (bit % 8) & 1u) << i;
-  }
-  return value;
+  std::uint64_t value = 0;
+  for (std::size_t end = (first_bit + count + 7) / 8; end > first_bit / 8; --end)
+    value = value << 8 | std::to_integer<std::uint64_t>(bytes[end - 1]);
+  return static_cast<std::uint32_t>(value >> (first_bit % 8) & ((std::uint64_t{1} << count) - 1));
 }
 
 // sign | exponent | mantissa with the usual bias and subnormals. Finite numbers only.

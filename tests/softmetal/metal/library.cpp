@@ -4,10 +4,12 @@
 #include <cstdio>
 #include <cstring>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <link.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "metal/device.hpp"
@@ -39,13 +41,26 @@ std::uint64_t tools_hash() {
   return hash;
 }
 
+// Holds off other programs; one that ends lets go.
+class FileLock {
+ public:
+  explicit FileLock(const std::string& path) : file_(::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666)) {
+    if (::flock(file_, LOCK_EX) != 0) fail("no lock on " + path);
+  }
+  ~FileLock() { ::close(file_); }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  int file_;
+};
+
 struct Compiled {
   std::string path;  // "" when it failed
   std::string message;
 };
 
-// Compiled once for each text and way to compile it. Several programs may do so at a time: each writes files of its own and
-// moves the result to its place.
+// Compiled once for each text and way to compile it, also when several programs ask at a time: the others wait for the first.
 Compiled compile(const std::string& text, const std::string& flags) {
   static const std::uint64_t tools = tools_hash();
   const Settings& how = settings();
@@ -56,6 +71,8 @@ Compiled compile(const std::string& text, const std::string& flags) {
   const std::string result = how.cache + name + ".so", own = how.cache + name + "." + std::to_string(::getpid());
   if (::access(result.c_str(), R_OK) == 0) return {result, ""};
   std::filesystem::create_directories(how.cache);
+  const FileLock lock(how.cache + name + ".lock");
+  if (::access(result.c_str(), R_OK) == 0) return {result, ""};
   std::ofstream(own + ".metal", std::ios::binary) << text;
   const std::string command = "sh '" + kRoot + "/build-library' '" + own + ".metal' '" + own + ".so' " +
                               (how.check ? "checked" : "plain") + " '" + how.compiler + "' " + flags + " > '" + own +

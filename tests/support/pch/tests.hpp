@@ -1,4 +1,4 @@
-// What nearly every test file includes, compiled once per test program.
+// What nearly every test file includes, compiled once for all of them.
 #include "support/reporter.hpp"
 
 #include <algorithm>
