@@ -72,25 +72,16 @@ void qkv_norm_rope_bf16(Rows rows, In qkv, In angles, const float* q_norm, const
 
 void attention_bf16(Rows rows, In q, const link::KvCacheBf16& cache, HeadShape shape, int window, Out out, Part part,
                     AttendBf16 attend) {
-  const int d = shape.head_dim, heads_each = shape.heads / shape.kv_heads;
-  // By K/V head, then row, then pair of heads: neighbours find their keys in the cache.
-  const int pairs = (heads_each + 1) / 2, row_count = static_cast<int>(rows.size());
-  const Range range = share(shape.kv_heads * row_count * pairs, part);
-  for (int index = range.begin; index < range.end;) {
-    const int kv_head = index / pairs / row_count, r = index / pairs % row_count, pair = index % pairs;
-    const int count = std::min({pairs - pair, range.end - index, AttentionJob::kMaxHeads / 2});
-    const graph::Row& row = rows[r];
-    AttentionJob job{.slot = row.slot, .kv_head = kv_head,
-                     .first = window > 0 ? std::max(0, row.position - window + 1) : 0,
-                     .last = window > 0 ? row.block_end : row.position};
-    for (int head = 2 * pair; head < std::min(2 * (pair + count), heads_each); ++head) {
-      const std::size_t at = static_cast<std::size_t>(kv_head * heads_each + head) * d;
-      job.q[job.heads] = q[r] + at;
-      job.out[job.heads++] = out[r] + at;
-    }
-    attend(job, cache);
-    index += count;
-  }
+  const Range mine = share(pairs_of_heads(rows, shape), part);
+  for_each_job(rows, q, shape, window, out, mine, [&](const AttentionJob& job) { attend(job, cache); });
+}
+
+bool attends_together(Rows rows, HeadShape shape, int window, Part part) {
+  constexpr int kPositions = 256;  // that pay for two more barriers
+  const int heads_each = shape.heads / shape.kv_heads;
+  const int jobs_each = (heads_each + AttentionJob::kMaxHeads - 1) / AttentionJob::kMaxHeads;
+  const bool few = static_cast<int>(rows.size()) * shape.kv_heads * jobs_each < part.count;
+  return few && rows.front().position >= kPositions && (!window || window >= kPositions);
 }
 
 AttendBf16 portable_attention() { return attend; }
@@ -101,5 +92,7 @@ AttendBf16 fastest_attention() {
                                                                          : attend;
   return fastest;
 }
+
+const AttendTogether* fastest_together() { return bfmmla_attention() && has_bf16() ? bfmmla_together() : nullptr; }
 
 }  // namespace lapidary::cpu

@@ -2,8 +2,14 @@
 // of a row that share a K/V head are taken together, two by two; tiles of positions are walked as in the exact mode.
 #pragma once
 
+#include <algorithm>
+#include <limits>
+
 #include "checkpoint/bf16.hpp"
 #include "cpu/kernels.hpp"
+#include "cpu/norm_rope.hpp"
+#include "cpu/share.hpp"
+#include "graph/graph.hpp"
 #include "link/kv.hpp"
 
 namespace lapidary::cpu {
@@ -21,12 +27,66 @@ struct AttentionJob {
   int first = 0, last = 0;           // the positions they see
 };
 
+// Where there are fewer jobs than threads and many positions, all threads work on one job, chunk by chunk of positions: on
+// shares of the positions for scores and probabilities, of the elements for the outputs. A barrier follows each. The bits are
+// the same.
+struct AttentionRoom {
+  static constexpr int kTiles = 32, kHeads = AttentionJob::kMaxHeads;  // tiles of a chunk
+  alignas(64) float scores[kTiles][kHeads][graph::kTile];
+  alignas(64) std::uint16_t p[kTiles][kHeads * graph::kTile];
+  alignas(64) float most[kTiles][kHeads], keep[kTiles][kHeads], sums[kTiles][kHeads];
+  alignas(64) float out[kHeads * kMostHeadDim];
+};
+// After the chunks so far; every thread has its own.
+struct AttentionState {
+  float max[AttentionJob::kMaxHeads], sum[AttentionJob::kMaxHeads] = {};
+  AttentionState() { std::fill_n(max, AttentionJob::kMaxHeads, -std::numeric_limits<float>::infinity()); }
+};
+struct AttendTogether {
+  using Share = void (*)(const AttentionJob& job, const link::KvCacheBf16& cache, Range chunk, const AttentionState& state,
+                         AttentionRoom& room, Part part);
+  using LastShare = void (*)(const AttentionJob& job, const link::KvCacheBf16& cache, Range chunk, AttentionState& state,
+                             AttentionRoom& room, Part part);
+  Share score, weigh;
+  LastShare mix;
+};
+
+// Calls work(job) for the pairs of heads in the range: by K/V head, then row, so that neighbours find their keys in the cache.
+template <class Work>
+void for_each_job(Rows rows, In q, HeadShape shape, int window, Out out, Range range, Work work) {
+  const int heads_each = shape.heads / shape.kv_heads, pairs = (heads_each + 1) / 2, row_count = static_cast<int>(rows.size());
+  for (int index = range.begin; index < range.end;) {
+    const int kv_head = index / pairs / row_count, r = index / pairs % row_count, pair = index % pairs;
+    const int count = std::min({pairs - pair, range.end - index, AttentionJob::kMaxHeads / 2});
+    const graph::Row& row = rows[r];
+    AttentionJob job{.slot = row.slot, .kv_head = kv_head,
+                     .first = window > 0 ? std::max(0, row.position - window + 1) : 0,
+                     .last = window > 0 ? row.block_end : row.position};
+    for (int head = 2 * pair; head < std::min(2 * (pair + count), heads_each); ++head) {
+      const std::size_t at = static_cast<std::size_t>(kv_head * heads_each + head) * shape.head_dim;
+      job.q[job.heads] = q[r] + at;
+      job.out[job.heads++] = out[r] + at;
+    }
+    work(job);
+    index += count;
+  }
+}
+
+// All pairs of heads of all rows, as for_each_job counts them.
+inline int pairs_of_heads(Rows rows, HeadShape shape) {
+  return shape.kv_heads * static_cast<int>(rows.size()) * ((shape.heads / shape.kv_heads + 1) / 2);
+}
+
+bool attends_together(Rows rows, HeadShape shape, int window, Part part);
+
 // Each set of instructions sums products in its own order and rounding: results differ between them, never within one.
 using AttendBf16 = void (*)(const AttentionJob& job, const link::KvCacheBf16& cache);
 AttendBf16 portable_attention();
 AttendBf16 bfmmla_attention();   // Arm with matrix products of bfloat16; null elsewhere
 AttendBf16 avx2_attention();     // x86 with AVX2 and FMA; null elsewhere
 AttendBf16 fastest_attention();  // on this processor
+const AttendTogether* bfmmla_together();   // as bfmmla_attention
+const AttendTogether* fastest_together();  // as fastest_attention; null where every head is the work of one thread
 
 void attention_bf16(Rows rows, In q, const link::KvCacheBf16& cache, HeadShape shape, int window, Out out, Part part,
                     AttendBf16 attend = fastest_attention());

@@ -3,6 +3,7 @@
 #include <array>
 #include <cassert>
 #include <chrono>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -354,7 +355,7 @@ class CpuExecutor final : public link::Executor {
         return qkv_norm_rope(rows_now, in(0), in(1), w[0], w[1], heads, d.values_are_keys, d.epsilon, bound.cache, out(0),
                              part);
       case Op::attention:
-        if (program_.plan.bf16_kv) return attention_bf16(rows_now, in(0), *bound.cache_bf16, heads, d.window, out(0), part);
+        if (program_.plan.bf16_kv) return attend_bf16(rows_now, in(0), *bound.cache_bf16, heads, d.window, out(0), part);
         return attention(rows_now, in(0), *bound.cache, heads, d.window, out(0), part);
       case Op::residual_norm: {
         std::array<NormOutput, 3> outputs;
@@ -384,6 +385,26 @@ class CpuExecutor final : public link::Executor {
         return accept(rows_now, in_ids(0), in(1), d.n[0], now.state,
                       now.request ? now.request->counts : std::span<std::int32_t>{}, out(0)[0], part);
     }
+  }
+
+  void attend_bf16(Rows rows, In q, const link::KvCacheBf16& cache, HeadShape shape, int window, Out out, Part part) {
+    const AttendTogether* const together = fastest_together();
+    if (!together || !attends_together(rows, shape, window, part))
+      return attention_bf16(rows, q, cache, shape, window, out, part);
+    bool begun = false;
+    for_each_job(rows, q, shape, window, out, {0, pairs_of_heads(rows, shape)}, [&](const AttentionJob& job) {
+      AttentionState state;
+      const int last = job.last / graph::kTile;
+      for (int tile = job.first / graph::kTile; tile <= last; tile += AttentionRoom::kTiles) {
+        const Range chunk{tile, std::min(tile + AttentionRoom::kTiles, last + 1)};
+        if (std::exchange(begun, true)) team_.sync();
+        together->score(job, cache, chunk, state, *attention_room_, part);
+        team_.sync();
+        together->weigh(job, cache, chunk, state, *attention_room_, part);
+        team_.sync();
+        together->mix(job, cache, chunk, state, *attention_room_, part);
+      }
+    });
   }
 
   void execute_q8(const BoundStep& bound, const Now& now, Part part) {
@@ -425,6 +446,7 @@ class CpuExecutor final : public link::Executor {
   std::vector<Q8Room> thread_rooms_;
   std::vector<link::KvCache> caches_;                                   // by layer, or
   std::vector<link::KvCacheBf16> caches_bf16_;
+  std::unique_ptr<AttentionRoom> attention_room_ = std::make_unique<AttentionRoom>();
   std::array<std::vector<BoundStep>, graph::kSegmentCount> segments_{};
   std::vector<RoundState> states_;                                      // by session slot
   std::vector<float> maxima_;                                           // [verify_rows, kMostStretches], of the logits computed last

@@ -1,6 +1,8 @@
 // Attention of the fast mode, in every way this processor can: near its definition, the same bits for a row in any company,
 // blind to what it may not see.
 #include <boost/ut.hpp>
+#include <cstring>
+#include <memory>
 
 #include "cpu/attention_bf16.hpp"
 #include "cpu/features.hpp"
@@ -42,11 +44,11 @@ struct Cache {
   link::KvCacheBf16 view;
   std::vector<std::uint16_t> k, v;
 
-  Cache(Random& random, cpu::HeadShape heads, int first, int last)
-      : k(static_cast<std::size_t>(heads.kv_heads) * kCapacity * heads.head_dim, kNoNumber), v(k) {
-    view = {k.data(), v.data(), heads.kv_heads, heads.head_dim, kCapacity, k.size()};
+  Cache(Random& random, cpu::HeadShape heads, int first, int last, int capacity = kCapacity)
+      : k(static_cast<std::size_t>(heads.kv_heads) * capacity * heads.head_dim, kNoNumber), v(k) {
+    view = {k.data(), v.data(), heads.kv_heads, heads.head_dim, capacity, k.size()};
     for (int head = 0; head < heads.kv_heads; ++head)
-      for (int t = std::max(first, last - kCapacity + 1); t <= last; ++t)
+      for (int t = std::max(first, last - capacity + 1); t <= last; ++t)
         for (int d = 0; d < heads.head_dim; ++d) {
           k[view.key_index(0, head, t, d)] = to_bf16(static_cast<float>(random.uniform(-0.3, 0.3)));
           v[view.value_index(0, head, t, d)] = to_bf16(static_cast<float>(random.uniform(-1, 1)));
@@ -73,6 +75,28 @@ FloatRows attend(const Way& way, const std::vector<int>& positions, const FloatR
   RowBuffer out(static_cast<int>(rows.size()), shape.heads.heads * shape.heads.head_dim);
   in_parts(parts, [&](cpu::Part part) {
     cpu::attention_bf16(rows, in.in(), cache.view, shape.heads, shape.window, out.out(), part, way.attend);
+  });
+  return out.rows();
+}
+
+// One row, by all threads together. Their room holds rubbish.
+FloatRows attend_together(const cpu::AttendTogether& together, int position, const FloatRows& q, const Cache& cache,
+                          const Shape& shape, int parts) {
+  const std::vector<graph::Row> rows = {{0, position, 0, position}};
+  const RowBuffer in(q);
+  RowBuffer out(1, shape.heads.heads * shape.heads.head_dim);
+  const auto room = std::make_unique<cpu::AttentionRoom>();
+  std::memset(room.get(), 0xff, sizeof *room);
+  const cpu::Range all{0, cpu::pairs_of_heads(rows, shape.heads)};
+  cpu::for_each_job(rows, in.in(), shape.heads, shape.window, out.out(), all, [&](const cpu::AttentionJob& job) {
+    std::vector<cpu::AttentionState> states(parts);
+    const int last = job.last / graph::kTile;
+    for (int tile = job.first / graph::kTile; tile <= last; tile += cpu::AttentionRoom::kTiles) {
+      const cpu::Range chunk{tile, std::min(tile + cpu::AttentionRoom::kTiles, last + 1)};
+      in_parts(parts, [&](cpu::Part part) { together.score(job, cache.view, chunk, states[part.index], *room, part); });
+      in_parts(parts, [&](cpu::Part part) { together.weigh(job, cache.view, chunk, states[part.index], *room, part); });
+      in_parts(parts, [&](cpu::Part part) { together.mix(job, cache.view, chunk, states[part.index], *room, part); });
+    }
   });
   return out.rows();
 }
@@ -123,6 +147,21 @@ void test_near(const Way& way, const Shape& shape) {
         }
         expect(worst < 0.004) << "position" << last << "head" << head << worst;  // probabilities have 8 bits
       }
+    }
+  };
+}
+
+void test_together(const cpu::AttendTogether& together, const Way& way, const Shape& shape) {
+  boost::ut::test(title(way, shape) + " has the same bits by all threads together") = [together, way, shape] {
+    Random random(3);
+    constexpr int kLong = 4608;
+    for (const int last : {0, 63, 64, 300, 2047, 2048, 4500}) {
+      const Cache cache(random, shape.heads, 0, last, kLong);
+      const FloatRows q = random_rows(random, 1, shape.heads.heads * shape.heads.head_dim);
+      const FloatRows alone = attend(way, {last}, q, cache, shape);
+      for (const int parts : {1, 2, 3, 7})
+        expect(same_bits(attend_together(together, last, q, cache, shape, parts)[0], alone[0]))
+            << "position" << last << "parts" << parts;
     }
   };
 }
@@ -240,6 +279,10 @@ const suite<"bf16 attention"> bf16_attention = [] {
       // Number by number, the large shapes would take long and say no more.
       if (way.name != "portable" || shape.heads.head_dim <= 64) test_independent(way, shape);
     }
+    if (way.attend == cpu::fastest_attention() && cpu::fastest_together())
+      for (const Shape& shape : {Shape{{8, 1, 64}, 0}, Shape{{8, 1, 64}, 512}, Shape{{16, 1, 32}, 0}, Shape{{3, 1, 64}, 300},
+                                 Shape{{8, 2, 128}, 0}})
+        test_together(*cpu::fastest_together(), way, shape);
     test_heads(way);
     test_rounding(way);
     test_no_number(way);

@@ -179,6 +179,23 @@ const suite<"invariance"> invariance = [] {
     expect(plain == rounds_with_rollbacks(subject)) << "rollbacks";
   };
 
+  "a long text gives every token the same bytes on one thread and on five, which share its attention"_test = [] {
+    const Subject subject{kFixtures + "/models/dense-4bit", link::Numeric::fast};
+    const int prompt = kSlowBuild ? 400 : 2300, count = prompt + 3;
+    std::vector<std::vector<float>> logits[2];
+    for (const int five : {0, 1}) {
+      Loaded model = subject.load({.context_tokens = count + 1}, five ? 5 : 1);
+      const auto tokens = random_tokens(model.program.graph->shape.vocab, count);
+      decode::Session session(model.program, *model.executor);
+      session.prefill(std::span(tokens).first(prompt));
+      for (int i = prompt; i < count; ++i) {
+        session.forward(std::span(tokens).subspan(i, 1));
+        logits[five].push_back(copy(session.logits()));
+      }
+    }
+    for (int i = 0; i < 3; ++i) expect(Trace::same(logits[0][i], logits[1][i]));
+  };
+
   "a different token changes the bytes"_test = [] {  // the comparison above can fail
     Loaded model(kFixtures + "/models/dense-bf16", {.context_tokens = 256});
     auto tokens = random_tokens(256);
