@@ -93,6 +93,8 @@ AttendBf16 fastest_attention() {
   return fastest;
 }
 
-const AttendTogether* fastest_together() { return bfmmla_attention() && has_bf16() ? bfmmla_together() : nullptr; }
+const AttendTogether* fastest_together() {
+  return fastest_attention() == bfmmla_attention() ? bfmmla_together() : nullptr;
+}
 
 }  // namespace lapidary::cpu

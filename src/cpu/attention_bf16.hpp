@@ -43,13 +43,18 @@ struct AttentionState {
   AttentionState() { std::fill_n(max, AttentionJob::kMaxHeads, -std::numeric_limits<float>::infinity()); }
 };
 struct AttendTogether {
-  using Share = void (*)(const AttentionJob& job, const link::KvCacheBf16& cache, Range chunk, const AttentionState& state,
+  using Share = void (*)(const AttentionJob& job, const link::KvCacheBf16& cache, Range chunk, AttentionState& state,
                          AttentionRoom& room, Part part);
-  using LastShare = void (*)(const AttentionJob& job, const link::KvCacheBf16& cache, Range chunk, AttentionState& state,
-                             AttentionRoom& room, Part part);
-  Share score, weigh;
-  LastShare mix;
+  Share score, weigh, mix;
 };
+
+// Calls work(chunk) for the tiles of the positions that the job sees, as many at a time as a room holds.
+template <class Work>
+void for_each_chunk(const AttentionJob& job, Work work) {
+  const int end = job.last / graph::kTile + 1;
+  for (int tile = job.first / graph::kTile; tile < end; tile += AttentionRoom::kTiles)
+    work(Range{tile, std::min(tile + AttentionRoom::kTiles, end)});
+}
 
 // Calls work(job) for the pairs of heads in the range: by K/V head, then row, so that neighbours find their keys in the cache.
 template <class Work>

@@ -193,7 +193,7 @@ void attend(const AttentionJob& job, const link::KvCacheBf16& cache) {
 
 // All threads: tiles are shared for scores and probabilities, elements for the outputs. What comes soon is the thread's next tile.
 
-void score_share(const AttentionJob& job, const link::KvCacheBf16& cache, Range chunk, const AttentionState&, AttentionRoom& room,
+void score_share(const AttentionJob& job, const link::KvCacheBf16& cache, Range chunk, AttentionState&, AttentionRoom& room,
                  Part part) {
   const Tiles tiles{job, cache};
   const int d = cache.head_dim;
@@ -210,7 +210,7 @@ void score_share(const AttentionJob& job, const link::KvCacheBf16& cache, Range 
   });
 }
 
-void weigh_share(const AttentionJob& job, const link::KvCacheBf16&, Range chunk, const AttentionState& state, AttentionRoom& room,
+void weigh_share(const AttentionJob& job, const link::KvCacheBf16&, Range chunk, AttentionState& state, AttentionRoom& room,
                  Part part) {
   const Range mine = share(chunk.end - chunk.begin, part);
   with_pairs(job, [&]<int Pairs>() {

@@ -72,8 +72,10 @@ class CpuExecutor final : public link::Executor {
     lay_out_caches();
     repack_scales();
     lay_out_rooms();
+    if (program.plan.bf16_kv) attention_room_ = std::make_unique<AttentionRoom>();
+    bool finds_maxima = false;
     for (int id = 0; id < graph::kSegmentCount; ++id)
-      if (static_cast<SegmentId>(id) != SegmentId::draft || program.assistant) record(static_cast<SegmentId>(id));
+      if (static_cast<SegmentId>(id) != SegmentId::draft || program.assistant) record(static_cast<SegmentId>(id), finds_maxima);
   }
 
   bool run(std::span<const SegmentId> segments, const link::Run& run) override {
@@ -273,7 +275,8 @@ class CpuExecutor final : public link::Executor {
 
   std::size_t row_capacity() const { return std::max(program_.plan.chunk_rows, program_.plan.verify_rows); }
 
-  void record(SegmentId id) {
+  // finds_maxima: does the last head in the list? Heads come before those who choose by their logits.
+  void record(SegmentId id, bool& finds_maxima) {
     const graph::Segment& segment = program_.graph->segment(id);
     auto& list = segments_[static_cast<std::size_t>(id)];
     for (const Step& step : segment.steps) {
@@ -291,8 +294,8 @@ class CpuExecutor final : public link::Executor {
         bound.matrices[bound.matrix_count++] = &program_.matrices[weight];
       }
       bound.q8 = is_q8(program_, step);
-      if (step.op == Op::linear_softcap) finds_maxima_ = bound.q8;
-      bound.has_maxima = step.op == Op::sample && finds_maxima_ && step.in[1] == graph::kNone;
+      if (step.op == Op::linear_softcap) finds_maxima = bound.q8;
+      bound.has_maxima = step.op == Op::sample && finds_maxima && step.in[1] == graph::kNone;
       if (step.constants != graph::kNone) bound.constants = program_.graph->constants[step.constants];
       if (step.op == Op::attention || step.dims.owns_kv) {
         if (program_.plan.bf16_kv) bound.cache_bf16 = &caches_bf16_[step.dims.kv_layer];
@@ -394,16 +397,14 @@ class CpuExecutor final : public link::Executor {
     bool begun = false;
     for_each_job(rows, q, shape, window, out, {0, pairs_of_heads(rows, shape)}, [&](const AttentionJob& job) {
       AttentionState state;
-      const int last = job.last / graph::kTile;
-      for (int tile = job.first / graph::kTile; tile <= last; tile += AttentionRoom::kTiles) {
-        const Range chunk{tile, std::min(tile + AttentionRoom::kTiles, last + 1)};
+      for_each_chunk(job, [&](Range chunk) {
         if (std::exchange(begun, true)) team_.sync();
         together->score(job, cache, chunk, state, *attention_room_, part);
         team_.sync();
         together->weigh(job, cache, chunk, state, *attention_room_, part);
         team_.sync();
         together->mix(job, cache, chunk, state, *attention_room_, part);
-      }
+      });
     });
   }
 
@@ -446,11 +447,10 @@ class CpuExecutor final : public link::Executor {
   std::vector<Q8Room> thread_rooms_;
   std::vector<link::KvCache> caches_;                                   // by layer, or
   std::vector<link::KvCacheBf16> caches_bf16_;
-  std::unique_ptr<AttentionRoom> attention_room_ = std::make_unique<AttentionRoom>();
+  std::unique_ptr<AttentionRoom> attention_room_;                       // where K/V are bfloat16
   std::array<std::vector<BoundStep>, graph::kSegmentCount> segments_{};
   std::vector<RoundState> states_;                                      // by session slot
   std::vector<float> maxima_;                                           // [verify_rows, kMostStretches], of the logits computed last
-  bool finds_maxima_ = false;                                           // while recording: did the last head in the list?
   std::array<graph::Row, graph::kMaxVerifyRows> round_rows_{};
   std::size_t round_count_ = 0;
   graph::Row draft_row_{};

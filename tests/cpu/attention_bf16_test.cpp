@@ -90,13 +90,10 @@ FloatRows attend_together(const cpu::AttendTogether& together, int position, con
   const cpu::Range all{0, cpu::pairs_of_heads(rows, shape.heads)};
   cpu::for_each_job(rows, in.in(), shape.heads, shape.window, out.out(), all, [&](const cpu::AttentionJob& job) {
     std::vector<cpu::AttentionState> states(parts);
-    const int last = job.last / graph::kTile;
-    for (int tile = job.first / graph::kTile; tile <= last; tile += cpu::AttentionRoom::kTiles) {
-      const cpu::Range chunk{tile, std::min(tile + cpu::AttentionRoom::kTiles, last + 1)};
-      in_parts(parts, [&](cpu::Part part) { together.score(job, cache.view, chunk, states[part.index], *room, part); });
-      in_parts(parts, [&](cpu::Part part) { together.weigh(job, cache.view, chunk, states[part.index], *room, part); });
-      in_parts(parts, [&](cpu::Part part) { together.mix(job, cache.view, chunk, states[part.index], *room, part); });
-    }
+    cpu::for_each_chunk(job, [&](cpu::Range chunk) {
+      for (const auto share : {together.score, together.weigh, together.mix})
+        in_parts(parts, [&](cpu::Part part) { share(job, cache.view, chunk, states[part.index], *room, part); });
+    });
   });
   return out.rows();
 }
