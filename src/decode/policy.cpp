@@ -18,6 +18,7 @@ constexpr double kAccident = 1.5;          // a round is charged at most this ti
 constexpr double kUnknownDraftSteps = 6.0;                // a draft
 constexpr double kUnknownRowSteps = 2.0;                  // one row more
 constexpr double kHopefulRow = 0.2, kHopefulLateRow = 0.6;  // one row more, as a share of those before it: to 4, beyond
+constexpr double kHopefulBetween = 0.96;                  // a width between two that are known, of what it costs if even
 constexpr double kGrowthPerToken = 0.001, kGrowth = 0.5;  // of a known cost since it was seen
 
 constexpr double kTick_s = 1e-9;           // no round is shorter
@@ -182,6 +183,20 @@ double Policy::Tally::estimate(double otherwise) const {
   return (accepted + kPriorWeight * otherwise) / (reached + kPriorWeight);
 }
 
+// The widest known width below; 1 where there is none.
+int Policy::settled_below(int width) const {
+  int below = width - 1;
+  while (below > 1 && !verify_[below].settled()) --below;
+  return below;
+}
+
+// The narrowest known width above; 0 where there is none.
+int Policy::settled_above(int width) const {
+  for (int above = width + 1; above <= kMaxDrafts + 1; ++above)
+    if (verify_[above].settled()) return above;
+  return 0;
+}
+
 // What is not known of a position is as for the one before it, so a deeper draft gets its chance.
 double Policy::acceptance(int source, int position) const {
   double estimate = sources_[source].prior.acceptance;
@@ -189,13 +204,14 @@ double Policy::acceptance(int source, int position) const {
   return estimate;
 }
 
+// Between widths that are known by interpolation; beyond them by hope.
 double Policy::verify_s(int width) const {
-  const double step_s = now_s(verify_[1]);
   if (width == 1 || verify_[width].settled()) return now_s(verify_[width]);
-  int below = width - 1;
-  while (below > 1 && !verify_[below].settled()) --below;
+  const int below = settled_below(width), above = settled_above(width);
+  const double step_s = now_s(verify_[1]), below_s = now_s(verify_[below]);
+  if (above > 0) return kHopefulBetween * (below_s + (now_s(verify_[above]) - below_s) * (width - below) / (above - below));
   if (below == 1) return step_s;
-  const double row_s = std::max(0.0, now_s(verify_[below]) - step_s) / (below - 1);
+  const double row_s = std::max(0.0, below_s - step_s) / (below - 1);
   return step_s + (width <= 4 ? kHopefulRow : kHopefulLateRow) * row_s * (width - 1);
 }
 
@@ -215,14 +231,15 @@ Policy::ByDrafts Policy::expected_tokens(int source) const {
   return tokens;
 }
 
-// Tokens per time, relative to plain rounds; 0 where the width below is to be tried first.
+// Tokens per time, relative to plain rounds; 0 where a narrower width is to be tried first: they are tried two by two.
 Policy::ByDrafts Policy::gains(int source, int most) const {
   const ByDrafts tokens = expected_tokens(source);
   const double step_s = verify_s(1);
   ByDrafts gains{};
   for (int k = 1; k <= most; ++k) {
-    if (k > 1 && !verify_[k].settled() && !verify_[k + 1].settled()) continue;
-    gains[k] = tokens[k] * step_s / (verify_s(k + 1) + k * draft_s(source));
+    const int width = k + 1, next = settled_below(width) / 2 * 2 + 2;
+    if (!verify_[width].settled() && settled_above(width) == 0 && width != std::min(next, most + 1)) continue;
+    gains[k] = tokens[k] * step_s / (verify_s(width) + k * draft_s(source));
   }
   return gains;
 }
@@ -240,8 +257,7 @@ double Policy::least_step_s(double change) const {
 double Policy::most_verify_s(int width) const {
   const Cost& cost = verify_[width];
   if (cost.settled()) return now_s(cost) * may_have_grown(cost);
-  int below = width - 1;
-  while (below > 1 && !verify_[below].settled()) --below;
+  const int below = settled_below(width);
   const double step_s = verify_[1].value_s, below_s = now_s(verify_[below]);
   return std::min(below_s + kUnknownRowSteps * step_s * (width - below), width * std::max(step_s, below_s / below));
 }
@@ -349,8 +365,6 @@ void Policy::observe_drafted(const RoundOutcome& outcome) {
   learn(verify, outcome.verify_s, 0, (outcome.drafted + 1) * now_s(verify_[1]));
   ++since_plain_;
   if (was_settled && verify.since_plain) drift_ *= verify.value_s / verify_before_s;
-  // Now that a width is known, make sure that it was not the step that changed meanwhile.
-  if (!was_settled && verify.settled()) since_plain_ = plain_interval_;
 
   // Acceptance.
   forget(source, std::exp2(-1 / kHalfLife));

@@ -105,6 +105,8 @@ class Policy {
   using ByDrafts = std::array<double, kMaxDrafts + 1>;
   ByDrafts expected_tokens(int source) const;
   ByDrafts gains(int source, int most) const;
+  int settled_below(int width) const;
+  int settled_above(int width) const;
   double least_step_s(double change) const;
   double may_have_grown(const Cost& cost) const;
   double most_verify_s(int width) const;

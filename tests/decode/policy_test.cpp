@@ -126,11 +126,11 @@ const suite<"policy, losses"> suite_of_losses = [] {
 const suite<"policy, gains"> suite_of_gains = [] {
   // Of what the best fixed k reaches.
   const auto share_of_best = [](const CostTable& table, double draft_steps, const Depths& acceptance,
-                                const Simulation& simulation, int seeds) {
+                                const Simulation& simulation, int seeds, int tokens = kTokens) {
     double rate = 0;
     for (int seed = 0; seed < seeds; ++seed) {
       Policy policy = one_source();
-      rate += simulation.run(policy, kTokens, seed).rate(acceptance) / seeds;
+      rate += simulation.run(policy, tokens, seed).rate(acceptance) / seeds;
     }
     return rate / best_fixed(table, draft_steps, acceptance);
   };
@@ -142,6 +142,19 @@ const suite<"policy, gains"> suite_of_gains = [] {
         expect(share >= 0.95) << table.name << draft_steps << acceptance[0] << share;
       }
     });
+  };
+
+  "in 100 tokens it learns enough for 0.9 of what can be gained"_test = [&] {
+    double sum = 0;
+    int count = 0;
+    for_all_costs([&](const CostTable& table, double draft_steps) {
+      for (const Depths& acceptance : kAcceptances) {
+        if (best_fixed(table, draft_steps, acceptance) < 1.4) continue;
+        sum += share_of_best(table, draft_steps, acceptance, steady(table, draft_steps, acceptance), 8, 100);
+        ++count;
+      }
+    });
+    expect(sum / count >= 0.9) << sum / count;
   };
 
   // But for rounds so dear that the account could not bear two that fail.
