@@ -8,7 +8,7 @@ std::span<const link::Backend> backends() {
   return kAll;
 }
 
-std::size_t room_bytes(const link::Program&) { return 0; }
+std::size_t room_bytes(const link::Program& program) { return cpu::room_bytes(program); }
 
 std::unique_ptr<link::Executor> make_executor(const link::Program& program, const BackendFlags&) {
   return cpu::make_executor(program);

@@ -17,7 +17,7 @@ std::span<const link::Backend> backends() {
 }
 
 std::size_t room_bytes(const link::Program& program) {
-  return program.backend == link::Backend::metal ? metal::room_bytes(program) : 0;
+  return program.backend == link::Backend::metal ? metal::room_bytes(program) : cpu::room_bytes(program);
 }
 
 std::unique_ptr<link::Executor> make_executor(const link::Program& program, const BackendFlags& flags) {

@@ -65,7 +65,7 @@ class CpuExecutor final : public link::Executor {
  public:
   explicit CpuExecutor(const link::Program& program)
       : program_(program), arena_(program.plan.arena_bytes), kv_(program.plan.kv_bytes),
-        scales_(program.plan.repacked_bytes), rooms_(program.plan.room_bytes),
+        scales_(program.plan.repacked_bytes), rooms_(link::q8_room_size(program).bytes() * program.plan.threads),
         states_(program.plan.sessions), maxima_(program.plan.verify_rows * kMostStretches), team_(program.plan.threads) {
     for (Memory* memory : {&arena_, &kv_, &scales_, &rooms_}) memory->use_huge_pages();
     arena_.commit();
@@ -244,8 +244,8 @@ class CpuExecutor final : public link::Executor {
   }
 
   void lay_out_rooms() {
-    if (!program_.plan.room_bytes) return;
     const link::Q8RoomSize room = link::q8_room_size(program_);
+    if (!room.bytes()) return;
     for (int thread = 0; thread < program_.plan.threads; ++thread) {
       std::byte* at = rooms_.data() + room.bytes() * static_cast<std::size_t>(thread);
       thread_rooms_.push_back({.q = reinterpret_cast<std::int8_t*>(at),
@@ -461,6 +461,11 @@ class CpuExecutor final : public link::Executor {
 
 std::unique_ptr<link::Executor> make_executor(const link::Program& program) {
   return std::make_unique<CpuExecutor>(program);
+}
+
+std::size_t room_bytes(const link::Program& program) {
+  const std::size_t attention_bytes = program.plan.bf16_kv ? sizeof(AttentionRoom) : 0;
+  return attention_bytes + program.plan.verify_rows * kMostStretches * sizeof(float);
 }
 
 int default_threads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }

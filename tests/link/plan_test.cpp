@@ -1,6 +1,8 @@
 // The memory plan, and what a program says of itself.
 #include <boost/ut.hpp>
 
+#include "cpu/attention_bf16.hpp"
+#include "cpu/maxima.hpp"
 #include "support/cases.hpp"
 #include "support/model.hpp"
 
@@ -47,6 +49,16 @@ const suite<"memory plan"> plans = [] {
     expect(fatal(error.has_value()));
     expect(error->kind == ErrorKind::out_of_memory);
     expect(error->message().find(std::to_string(needed)) != std::string::npos) << error->message();
+  };
+
+  "what the executor needs besides is in the plan: rows of maxima, and for bfloat16 K/V a place for attention"_test = [] {
+    for (const link::Numeric numeric : {link::Numeric::exact, link::Numeric::fast}) {
+      const link::Options without{.threads = 2, .numeric = numeric};
+      const link::MemoryPlan plan = Loaded::load(kRoot + "/models/pebble", Loaded::with(without, 2)).plan;
+      const std::size_t more = plan.room_bytes - Loaded::load(kRoot + "/models/pebble", without).plan.room_bytes;
+      const std::size_t attention = numeric == link::Numeric::fast ? sizeof(cpu::AttentionRoom) : 0;
+      expect(more == attention + plan.verify_rows * cpu::kMostStretches * sizeof(float)) << more;
+    }
   };
 
   "context and chunk outside the model's limits are refused"_test = [] {
