@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "cpu/q8_i8mm_eight.hpp"
 #include "cpu/q8_i8mm_four.hpp"
 #include "cpu/q8_i8mm_row.hpp"
 #include "cpu/q8_i8mm_two.hpp"
@@ -325,6 +326,7 @@ void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range ste
       if (tile.rows == 1) return in_order::multiply_row(w, tile, y[0], steps);
       if (pairs_of(tile.rows) == 1) return in_order::multiply_pairs<1>(w, tile, y, steps);
       if (pairs_of(tile.rows) == 2) return in_order::multiply_pairs<2>(w, tile, y, steps);
+      if (pairs_of(tile.rows) == 4) return in_order::multiply_eight(w, tile, y, steps);
     }
   if (tile.rows == 1)
     return w.cols >= kLongRow ? multiply_one<Bits, Group, true>(w, tile, y[0], steps)
