@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tokens per round and speed with drafts against plain decoding, on pebble's prompts.
 
-    tools/build release lapidary && perf/speculation.py [--runs N] [--model DIR]
+    tools/build release lapidary && perf/speculation.py [--runs N] [--model DIR] [--numeric exact|fast]
 
 The kinds of drafting run in turns in the same minutes; speeds are printed as ratios of medians to plain decoding. The ids of every
 kind must be those of plain decoding.
@@ -28,6 +28,8 @@ def generate(arguments, prompt, temperature, drafting):
                "--temperature", str(temperature), *drafting]
     if arguments.model:
         command += ["--model", arguments.model]
+    if arguments.numeric:
+        command += ["--numeric", arguments.numeric]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
@@ -36,6 +38,7 @@ def main():
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=100)
     parser.add_argument("--model")
+    parser.add_argument("--numeric", choices=("exact", "fast"))
     arguments = parser.parse_args()
     for temperature in (0, 1):
         for prompt in PROMPTS:
