@@ -117,9 +117,10 @@ struct EightRows {
   "usmmla v15.4s, v25.16b, v16.16b\n" "usmmla v10.4s, v27.16b, v24.16b\n" \
   "usmmla v13.4s, v25.16b, v19.16b\n"
 
-LAPIDARY_INLINE void run(const EightRows& rows) {
+LAPIDARY_INLINE void multiply_run(const EightRows& rows) {
   register const EightRows* at asm("x0") = &rows;
-  static_assert(sizeof(EightRows::Sums) == 8 * 528 && offsetof(EightRows, q) == 32 && offsetof(EightRows, factors) == 40 && offsetof(EightRows, scales) == 48 &&
+  static_assert(sizeof(EightRows::Sums) == 8 * 528);
+  static_assert(offsetof(EightRows, q) == 32 && offsetof(EightRows, factors) == 40 && offsetof(EightRows, scales) == 48 &&
                 offsetof(EightRows, groups) == 56 && offsetof(EightRows, steps) == 64 && offsetof(EightRows, sums) == 72);
   asm volatile(
       "ldp x1, x2, [x0]\n"
@@ -207,7 +208,7 @@ inline void multiply_eight(const Q8Weights& w, const Q8Tile& tile, float* const*
       outputs[i] = w.walk.row(begin, i);
       rows.weights[i] = reinterpret_cast<const std::uint8_t*>(w.values) + outputs[i] * w.row_bytes;
     }
-    run(rows);
+    multiply_run(rows);
     for (int pair = 0; pair < 4; ++pair) {
       const bool both = 2 * pair + 1 < tile.rows;
       float* const y0 = y[2 * pair], *const y1 = y[both ? 2 * pair + 1 : 2 * pair];
