@@ -107,7 +107,7 @@ const suite<"metal drafts"> drafts = [] {
     const Pair pair = pebble_pair();
     Loaded model(pair.target, {.context_tokens = 512}, 1, pair.assistant);
     const Tokens prompt = text::Tokenizer::open(pair.target).encode("<bos><|turn>user\nGive me JSON for 3 people.<turn|>\n<|turn>model\n");
-    const int many = kSlowBuild ? 10 : 200, few = kSlowBuild ? 5 : 30;
+    const int many = kSlowBuild ? 10 : 100, few = kSlowBuild ? 5 : 30;
     for (const graph::Sampling& sampling :
          {graph::Sampling{}, graph::Sampling{.temperature = 1.0f, .top_k = 64, .top_p = 0.95f, .seed = 72}})
       expect(continued(model, prompt, sampling, many, 4) == continued(model, prompt, sampling, many, 0)) << "with the assistant";
