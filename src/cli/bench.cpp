@@ -58,7 +58,7 @@ class Bench {
     session_.forward(some_tokens(1, session_.vocab()));
     if (!flags_.peer_lines) read_limit_ = executor_->measure_read_limit();
     if (is_for_people()) {
-      std::printf("%s; reads %.1f GB/s\n", describe(program_).c_str(), read_limit_ / 1e9);
+      std::printf("%s; reads %.1f GB/s\n", describe(program_).c_str(), read_limit_.bytes_per_s / 1e9);
     }
     for (const int n : flags_.prompts)
       if (n) prompt(n);
@@ -116,14 +116,14 @@ class Bench {
     const double bytes_s = static_cast<double>(cost.weight_bytes) * n / s;
     if (is_for_people()) {
       std::printf("decode %5d at %5d  %9.1f tok/s  %6.1f GB/s, %3.0f %% of what can be read; p50 %.2f ms, p99 %.2f ms; %zu steps\n",
-                  n, flags_.depth, n / s, bytes_s / 1e9, 100 * bytes_s / read_limit_, at_rank(times_s, 0.5) * 1e3,
+                  n, flags_.depth, n / s, bytes_s / 1e9, 100 * bytes_s / read_limit_.bytes_per_s, at_rank(times_s, 0.5) * 1e3,
                   at_rank(times_s, 0.99) * 1e3, cost.steps);
       return;
     }
     Value::Object line{{"test", "tg"}, {"n", n}, {"depth", flags_.depth}, {"tok_s", n / s}};
     if (flags_.json) {
       line.emplace_back("gb_s", bytes_s / 1e9);
-      line.emplace_back("of_read_limit", bytes_s / read_limit_);
+      line.emplace_back("of_read_limit", bytes_s / read_limit_.bytes_per_s);
       line.emplace_back("p50_ms", at_rank(times_s, 0.5) * 1e3);
       line.emplace_back("p99_ms", at_rank(times_s, 0.99) * 1e3);
       line.emplace_back("steps", static_cast<std::int64_t>(cost.steps));
@@ -211,6 +211,7 @@ class Bench {
   }
 
   void memory() {
+    read_limit_.memory.reset();
     fill(session_.capacity());
     const link::MemoryPlan& plan = program_.plan;
     const std::int64_t anonymous = resident_bytes("RssAnon"), mapped = resident_bytes("RssFile");
@@ -238,7 +239,7 @@ class Bench {
   const std::unique_ptr<link::Executor> executor_;
   const double load_s_;
   decode::Session session_;
-  double read_limit_ = 0;  // bytes per second
+  link::ReadLimit read_limit_;
 };
 
 }  // namespace

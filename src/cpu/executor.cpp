@@ -135,7 +135,7 @@ class CpuExecutor final : public link::Executor {
     }
   }
 
-  double measure_read_limit() override { return cpu::measure_read_limit(program_.plan.threads); }
+  link::ReadLimit measure_read_limit() override { return cpu::measure_read_limit(program_.plan.threads); }
 
  private:
   // Returns the number of rows; all threads are done with them.

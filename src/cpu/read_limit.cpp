@@ -17,17 +17,17 @@ constexpr int kWords = 8;  // of 64 bits, read at once
 
 }  // namespace
 
-double measure_read_limit(int threads) {
-  Memory memory(kBytes);
-  memory.use_huge_pages();
-  memory.commit();
+link::ReadLimit measure_read_limit(int threads) {
+  const auto memory = std::make_shared<Memory>(kBytes);
+  memory->use_huge_pages();
+  memory->commit();
   Team team(threads);
   double best_s = 1e9;
   for (int pass = 0; pass < kPasses; ++pass) {
     const auto begin = std::chrono::steady_clock::now();
     team.run([&](Part part) {
       const std::size_t stream = kBytes / kStreams / static_cast<std::size_t>(part.count) / 64 * 64;
-      const std::byte* at = memory.data() + stream * kStreams * static_cast<std::size_t>(part.index);
+      const std::byte* at = memory->data() + stream * kStreams * static_cast<std::size_t>(part.index);
       std::uint64_t sum[kWords] = {};
       for (std::size_t offset = 0; offset < stream; offset += kWords * sizeof(std::uint64_t))
         for (int i = 0; i < kStreams; ++i) {
@@ -41,7 +41,7 @@ double measure_read_limit(int threads) {
     });
     best_s = std::min(best_s, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
-  return kBytes / best_s;
+  return {kBytes / best_s, memory};
 }
 
 }  // namespace lapidary::cpu

@@ -1,9 +1,11 @@
 // How fast this machine reads memory: what decoding is measured against.
 #pragma once
 
+#include "link/executor.hpp"
+
 namespace lapidary::cpu {
 
-// Bytes per second, the best of a few passes over memory that no cache holds: each thread reads four long streams.
-double measure_read_limit(int threads);
+// The best of a few passes over memory that no cache holds: each thread reads four long streams.
+link::ReadLimit measure_read_limit(int threads);
 
 }  // namespace lapidary::cpu

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -57,6 +58,13 @@ struct Run {
   RoundReport* report = nullptr;              // of the round that the run is all or part of: see await()
 };
 
+// What was read stays allocated as long as `memory` is there: a virtual machine gives memory that was freed back to its host some
+// seconds later, and everything stops meanwhile.
+struct ReadLimit {
+  double bytes_per_s = 0;
+  std::shared_ptr<void> memory{};
+};
+
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -85,8 +93,8 @@ class Executor {
   // K and V of one position as stored; k, v: [head_dim]
   virtual void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const = 0;
 
-  // How fast its device reads memory, in bytes per second: what decoding is measured against. Takes a moment.
-  virtual double measure_read_limit() = 0;
+  // How fast its device reads memory: what decoding is measured against. Takes a moment.
+  virtual ReadLimit measure_read_limit() = 0;
 };
 
 }  // namespace lapidary::link

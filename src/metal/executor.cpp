@@ -104,9 +104,9 @@ class MetalExecutor final : public link::Executor {
 
   bool prompts_stand_apart() const override { return true; }
 
-  double measure_read_limit() override {
+  link::ReadLimit measure_read_limit() override {
     wait();
-    return metal::measure_read_limit(gpu_);
+    return {metal::measure_read_limit(gpu_)};
   }
 
  private:

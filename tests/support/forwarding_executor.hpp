@@ -20,7 +20,7 @@ class ForwardingExecutor : public link::Executor {
   void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const override {
     inner_.read_kv(slot, layer, kv_head, position, k, v);
   }
-  double measure_read_limit() override { return inner_.measure_read_limit(); }
+  link::ReadLimit measure_read_limit() override { return inner_.measure_read_limit(); }
 
  private:
   link::Executor& inner_;
