@@ -2,7 +2,7 @@
 // attention_bf16.cpp asks before it calls.
 #include "cpu/attention_bf16.hpp"
 
-#if defined(__ARM_FEATURE_BF16)
+#if defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
 
 #include <arm_neon.h>
 
