@@ -1,4 +1,4 @@
-// Products of seven or eight rows of activations with weights of 4 bits in groups of 64.
+// Products of seven or eight rows of activations with weights of 4 bits in groups of 64, in pairs as in q8_i8mm_pairs.hpp.
 //
 // Sums and dots of eight rows take half of the registers, and the fastest order needs all others. A compiler that is given it
 // statement by statement keeps some of them in memory, so this loop is one block.
@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "cpu/q8_i8mm_pairs.hpp"
+#include "cpu/q8_i8mm_in_order.hpp"
 
 namespace lapidary::cpu::in_order {
 

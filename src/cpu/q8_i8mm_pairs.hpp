@@ -1,4 +1,4 @@
-// What the products of two, four and eight rows have in common: q8_i8mm_two.hpp, q8_i8mm_four.hpp, q8_i8mm_eight.hpp.
+// What the products of two and of four rows have in common: q8_i8mm_two.hpp and q8_i8mm_four.hpp.
 //
 // Weight rows are taken in pairs, activation rows as well: 8 bytes of two weight rows are zipped into a vector and meet 8 odd
 // activations of two rows; their lower halves, shifted up, meet the even ones.
