@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "cpu/q8_format.hpp"
 #include "cpu/q8_i8mm_eight.hpp"
 #include "cpu/q8_i8mm_four.hpp"
 #include "cpu/q8_i8mm_row.hpp"
@@ -337,20 +338,6 @@ void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range ste
     case 3: return multiply_pairs<Bits, Group, 3>(w, tile, y, steps);
     default: return multiply_pairs<Bits, Group, 4>(w, tile, y, steps);
   }
-}
-
-// Calls f.operator()<Bits, Group>().
-template <class F>
-void with_format(Q8Format format, F f) {
-  const auto by_group = [&]<int Bits>() {
-    switch (format.group) {
-      case 32: return f.template operator()<Bits, 32>();
-      case 64: return f.template operator()<Bits, 64>();
-      default: return f.template operator()<Bits, 128>();
-    }
-  };
-  if (format.bits == 4) by_group.template operator()<4>();
-  else by_group.template operator()<8>();
 }
 
 void quantise_any(const float* const* x, const Q8Tile& tile, Range groups) {

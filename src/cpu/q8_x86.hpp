@@ -1,5 +1,5 @@
-// What the products of q8.hpp share on x86: quantised rows, the rows of a step and the choice among formats. Each file that
-// includes this is compiled for instructions of its own, so nothing here may have a name that the linker sees.
+// What the products of q8.hpp share on x86: quantised rows and the rows of a step. Each file that includes this is compiled for
+// instructions of its own, so nothing here may have a name that the linker sees.
 #pragma once
 
 #include <immintrin.h>
@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "cpu/q8.hpp"
+#include "cpu/q8_format.hpp"
 
 #define LAPIDARY_INLINE inline __attribute__((always_inline))
 
@@ -141,20 +142,6 @@ struct Streams {
 // 16 bytes of two streams.
 LAPIDARY_INLINE __m256i load_two(const Streams& streams, int first, int second, int at) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(load(streams.at[first] + at)), load(streams.at[second] + at), 1);
-}
-
-// Calls f.operator()<Bits, Group>().
-template <class F>
-void with_format(Q8Format format, F f) {
-  const auto by_group = [&]<int Bits>() {
-    switch (format.group) {
-      case 32: return f.template operator()<Bits, 32>();
-      case 64: return f.template operator()<Bits, 64>();
-      default: return f.template operator()<Bits, 128>();
-    }
-  };
-  if (format.bits == 4) by_group.template operator()<4>();
-  else by_group.template operator()<8>();
 }
 
 // Calls f.operator()<Rows>().
