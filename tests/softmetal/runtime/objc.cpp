@@ -8,6 +8,13 @@
 #include "runtime/foundation.hpp"
 #include "softmetal.h"
 
+// Of the thread sanitizer, null in a program without it. It does not see the counts of objects here, as this library is not
+// sanitized, and would take what one thread did with an object and freeing it in another for a race.
+extern "C" {
+__attribute__((weak)) void AnnotateHappensBefore(const char* file, int line, const volatile void* object);
+__attribute__((weak)) void AnnotateHappensAfter(const char* file, int line, const volatile void* object);
+}
+
 namespace softmetal {
 namespace {
 
@@ -153,7 +160,10 @@ void retain(const void* object) {
 
 void release(const void* object) {
   auto* self = const_cast<Object*>(static_cast<const Object*>(object));
-  if (!self || is_constant(self) || --self->references > 0) return;
+  if (!self || is_constant(self)) return;
+  if (AnnotateHappensBefore) AnnotateHappensBefore(__FILE__, __LINE__, self);
+  if (--self->references > 0) return;
+  if (AnnotateHappensAfter) AnnotateHappensAfter(__FILE__, __LINE__, self);
   objc_class* type = self->isa;
   --type->live;
   if (settings().zombies) self->isa = &zombie_class();
