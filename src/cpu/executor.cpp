@@ -63,8 +63,8 @@ double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock:
 
 class CpuExecutor final : public link::Executor {
  public:
-  explicit CpuExecutor(const link::Program& program)
-      : program_(program), arena_(program.plan.arena_bytes), kv_(program.plan.kv_bytes),
+  CpuExecutor(const link::Program& program, const Instructions& instructions)
+      : program_(program), instructions_(instructions), arena_(program.plan.arena_bytes), kv_(program.plan.kv_bytes),
         scales_(program.plan.repacked_bytes), rooms_(link::q8_room_size(program).bytes() * program.plan.threads),
         states_(program.plan.sessions), maxima_(program.plan.verify_rows * kMostStretches), team_(program.plan.threads) {
     for (Memory* memory : {&arena_, &kv_, &scales_, &rooms_}) memory->use_huge_pages();
@@ -231,7 +231,7 @@ class CpuExecutor final : public link::Executor {
         for (const graph::WeightId id : step.weights) {
           if (id == graph::kNone || q8_matrices_[id].matrix) continue;
           const link::Matrix& matrix = program_.matrices[id];
-          q8_matrices_[id] = Q8Matrix(matrix, at);
+          q8_matrices_[id] = Q8Matrix(*instructions_.products, matrix, at);
           for (int expert = 0; expert < std::max(1, matrix.experts); ++expert, at += scale_words(matrix))
             jobs.push_back({&matrix, expert, at});
         }
@@ -239,7 +239,7 @@ class CpuExecutor final : public link::Executor {
     if (jobs.empty()) return;
     team_.run([&](Part part) {
       for (std::size_t i = static_cast<std::size_t>(part.index); i < jobs.size(); i += static_cast<std::size_t>(part.count))
-        interleave_scales(*jobs[i].matrix, jobs[i].expert, jobs[i].scales);
+        interleave_scales(*jobs[i].matrix, jobs[i].expert, instructions_.products->order, jobs[i].scales);
     });
   }
 
@@ -440,6 +440,7 @@ class CpuExecutor final : public link::Executor {
   }
 
   const link::Program& program_;
+  const Instructions& instructions_;
   Memory arena_;
   Memory kv_;
   Memory scales_, rooms_;
@@ -459,8 +460,8 @@ class CpuExecutor final : public link::Executor {
 
 }  // namespace
 
-std::unique_ptr<link::Executor> make_executor(const link::Program& program) {
-  return std::make_unique<CpuExecutor>(program);
+std::unique_ptr<link::Executor> make_executor(const link::Program& program, const Instructions& instructions) {
+  return std::make_unique<CpuExecutor>(program, instructions);
 }
 
 std::size_t room_bytes(const link::Program& program) {

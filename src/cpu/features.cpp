@@ -11,6 +11,7 @@ namespace lapidary::cpu {
 
 #if defined(__aarch64__) && defined(__linux__)
 
+bool has_dotprod() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
 bool has_i8mm() { return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }
 bool has_bf16() { return (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0; }
 
@@ -26,11 +27,13 @@ bool has(const char* feature) {
 
 }  // namespace
 
+bool has_dotprod() { return has("hw.optional.arm.FEAT_DotProd"); }
 bool has_i8mm() { return has("hw.optional.arm.FEAT_I8MM"); }
 bool has_bf16() { return has("hw.optional.arm.FEAT_BF16"); }
 
 #else
 
+bool has_dotprod() { return false; }
 bool has_i8mm() { return false; }
 bool has_bf16() { return false; }
 

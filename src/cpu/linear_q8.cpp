@@ -27,13 +27,13 @@ class Tile {
   void add(const float* x) { x_[rows_++] = x; }
   int rows() const { return rows_; }
 
-  const Q8Tile& quantised(const Q8Weights& w) {
+  const Q8Tile& quantised(const Q8Kernels& kernels, const Q8Weights& w) {
     if (room_.ready) return *room_.ready;
     const bool same = done_ && tile_.format == w.format && tile_.rows == rows_ && tile_.cols == w.cols &&
                       std::equal(x_.begin(), x_.begin() + rows_, quantised_x_.begin());
     if (!same) {
       tile_ = {.format = w.format, .rows = rows_, .cols = w.cols, .q = room_.q, .factors = room_.factors};
-      fastest_q8().quantise(x_.data(), tile_, {0, w.cols / w.format.group});
+      kernels.quantise(x_.data(), tile_, {0, w.cols / w.format.group});
       quantised_x_ = x_;
       done_ = true;
     }
@@ -85,11 +85,17 @@ void soft_cap(float cap, int count, float* y) {
   for (int i = 0; i < count; ++i) y[i] = cap * tanh(y[i] / cap);
 }
 
+// y = w x for the weight rows of these steps
+void multiply(Tile& tile, const Q8Kernels& kernels, const Q8Weights& w, float* const* y, Range steps) {
+  kernels.multiply(w, tile.quantised(kernels, w), y, steps);
+}
+
 // y = gelu(gate x) * (up x)
-void gelu_mul(Tile& tile, const Q8Weights& gate, const Q8Weights& up, float* const* y, const Q8Room& room, Range steps) {
+void gelu_mul(Tile& tile, const Q8Kernels& kernels, const Q8Weights& gate, const Q8Weights& up, float* const* y,
+              const Q8Room& room, Range steps) {
   const auto gates = products_of(room);
-  fastest_q8().multiply(gate, tile.quantised(gate), gates.data(), steps);
-  fastest_q8().multiply(up, tile.quantised(up), y, steps);
+  multiply(tile, kernels, gate, gates.data(), steps);
+  multiply(tile, kernels, up, y, steps);
   for (int r = 0; r < tile.rows(); ++r)
     gate.walk.for_each_run(steps, [&](int first, int count) {
       gelu_times(gates[r] + first, y[r] + first, count, y[r] + first);
@@ -127,7 +133,7 @@ Q8Tile quantise_together(int rows, In x, const Q8Matrix& weight, const Q8Room& c
   const Q8Tile tile{.format = w.format, .rows = rows, .cols = w.cols, .q = common.q, .factors = common.factors};
   Pointers all{};
   for (int r = 0; r < rows; ++r) all[r] = x[r];
-  fastest_q8().quantise(all.data(), tile, share(w.cols / w.format.group, part));
+  weight.kernels->quantise(all.data(), tile, share(w.cols / w.format.group, part));
   return tile;
 }
 
@@ -139,7 +145,7 @@ void linear_q8(int rows, In x, std::span<const Q8Matrix> weights, Out out, const
     for (const Q8Matrix& matrix : weights) {
       const Q8Weights w = matrix.weights();
       const Range its = clipped(range, begin, w.walk.steps());
-      if (its.begin < its.end) fastest_q8().multiply(w, tile.quantised(w), y.data(), its);
+      if (its.begin < its.end) multiply(tile, *matrix.kernels, w, y.data(), its);
       for (int r = 0; r < tile.rows(); ++r) y[r] += w.rows;
       begin += w.walk.steps();
     }
@@ -149,14 +155,14 @@ void linear_q8(int rows, In x, std::span<const Q8Matrix> weights, Out out, const
 void linear_gelu_mul_q8(int rows, In x, const Q8Matrix& gate, const Q8Matrix& up, Out out, const Q8Room& room, Part part) {
   const Q8Weights g = gate.weights(), u = up.weights();
   for_each_tile(rows, x, out, g.walk.steps(), room, part, [&](Tile& tile, const auto& y, int, Range steps) {
-    gelu_mul(tile, g, u, y.data(), room, steps);
+    gelu_mul(tile, *gate.kernels, g, u, y.data(), room, steps);
   });
 }
 
 void linear_gelu_gate_q8(int rows, In x, const Q8Matrix& weight, In factor, Out out, const Q8Room& room, Part part) {
   const Q8Weights w = weight.weights();
   for_each_tile(rows, x, out, w.walk.steps(), room, part, [&](Tile& tile, const auto& y, int first_row, Range steps) {
-    fastest_q8().multiply(w, tile.quantised(w), y.data(), steps);
+    multiply(tile, *weight.kernels, w, y.data(), steps);
     for (int r = 0; r < tile.rows(); ++r)
       w.walk.for_each_run(steps, [&](int first, int count) {
         gelu_times(y[r] + first, factor[first_row + r] + first, count, y[r] + first);
@@ -167,7 +173,7 @@ void linear_gelu_gate_q8(int rows, In x, const Q8Matrix& weight, In factor, Out 
 void linear_softcap_q8(int rows, In x, const Q8Matrix& weight, float cap, Out out, Out maxima, const Q8Room& room, Part part) {
   const Q8Weights w = weight.weights();
   for_each_tile(rows, x, out, w.walk.steps(), room, part, [&](Tile& tile, const auto& y, int first_row, Range steps) {
-    fastest_q8().multiply(w, tile.quantised(w), y.data(), steps);
+    multiply(tile, *weight.kernels, w, y.data(), steps);
     for (int r = 0; r < tile.rows(); ++r)
       w.walk.for_each_run(steps, [&](int first, int count) {
         if (cap != 0.0f) soft_cap(cap, count, y[r] + first);
@@ -186,7 +192,7 @@ void expert_gelu_mul_q8(int rows, In x, InIds ids, int used, const Q8Matrix& gat
       y[tile.rows()] = out[pick.row] + pick.slot * gate.matrix->rows;
       tile.add(x[pick.row]);
     }
-    gelu_mul(tile, gate.weights(picks.front().expert), up.weights(picks.front().expert), y.data(), room, steps);
+    gelu_mul(tile, *gate.kernels, gate.weights(picks.front().expert), up.weights(picks.front().expert), y.data(), room, steps);
   });
 }
 
@@ -200,7 +206,7 @@ void expert_linear_q8(int rows, In x, InIds ids, int used, const Q8Matrix& weigh
       tile.add(x[pick.row] + pick.slot * weight.matrix->cols);
     }
     const Q8Weights w = weight.weights(picks.front().expert);
-    fastest_q8().multiply(w, tile.quantised(w), y.data(), steps);
+    multiply(tile, *weight.kernels, w, y.data(), steps);
   });
 }
 

@@ -7,8 +7,6 @@
 #include <cstring>
 #include <limits>
 
-#include "cpu/features.hpp"
-
 namespace lapidary::cpu {
 namespace {
 
@@ -105,11 +103,12 @@ void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range ste
     }
 }
 
-constexpr Q8Kernels kPortable = {"portable", quantise, multiply};
-
 }  // namespace
 
-Walk::Walk(int rows, int cols) : rows_(rows), quarter_((rows + kStreams - 1) / kStreams) {
+const Q8Kernels kPortableQ8 = {"portable", Order::neighbours, quantise, multiply};
+
+Walk::Walk(int rows, int cols, Order order) : order_(order), rows_(rows), quarter_((rows + kStreams - 1) / kStreams) {
+  if (order == Order::neighbours) return;
   // Streams that lie a multiple of 16 KiB apart meet in the same sets of a 64 KiB cache of 4 ways.
   constexpr std::size_t kSet = 16384;
   const std::size_t row_bytes = static_cast<std::size_t>(cols) / 2;
@@ -124,9 +123,9 @@ Walk::Walk(int rows, int cols) : rows_(rows), quarter_((rows + kStreams - 1) / k
   }
 }
 
-void interleave_scales(const link::Matrix& matrix, int expert, std::uint32_t* scales) {
+void interleave_scales(const link::Matrix& matrix, int expert, Order order, std::uint32_t* scales) {
   assert(has_q8(matrix));
-  const Walk walk(matrix.rows, matrix.cols);
+  const Walk walk(matrix.rows, matrix.cols, order);
   const int groups = matrix.cols / matrix.storage.group;
   for (int step = 0; step < walk.steps(); ++step)
     for (int stream = 0; stream < kStreams; ++stream) {
@@ -143,16 +142,6 @@ Q8Weights Q8Matrix::weights(int expert) const {
   return {.format = {matrix->storage.bits, matrix->storage.group}, .rows = matrix->rows, .cols = matrix->cols, .walk = walk,
           .values = matrix->values + expert * matrix->expert_bytes, .row_bytes = matrix->row_bytes,
           .scales = scales + expert * scale_words(*matrix)};
-}
-
-const Q8Kernels& portable_q8() { return kPortable; }
-
-const Q8Kernels& fastest_q8() {
-  static const Q8Kernels& fastest = has_i8mm() && i8mm_q8()            ? *i8mm_q8()
-                                    : has_avx512_vnni() && avx512_q8() ? *avx512_q8()
-                                    : has_avx2_fma() && avx2_q8()      ? *avx2_q8()
-                                                                       : kPortable;
-  return fastest;
 }
 
 }  // namespace lapidary::cpu

@@ -29,21 +29,26 @@ struct Q8Format {
   bool operator==(const Q8Format&) const = default;
 };
 
-// Which weight rows a step works on: four that lie a quarter of the matrix apart, so that a thread reads four long streams. They
-// begin a few rows apart within their quarters, lest all of them compete for the same cache lines.
+// How the rows of a step lie to each other: neighbours, which are one long stream, or a quarter of the matrix apart, which are four.
+// Some processors read one stream faster, some four.
+enum class Order : std::uint8_t { neighbours, quarters };
+
+// Which weight rows a step works on. Quarters begin a few rows apart from each other, lest all of them compete for the same cache
+// lines.
 class Walk {
  public:
   Walk() = default;
-  Walk(int rows, int cols);
+  Walk(int rows, int cols, Order order);
 
   int steps() const { return quarter_; }
   // May be past the last row.
   int row(int step, int stream) const {
+    if (order_ == Order::neighbours) return step * kStreams + stream;
     const int at = step + stream * shift_;
     return stream * quarter_ + (at < quarter_ ? at : at - quarter_);
   }
 
-  // The first step after this one whose rows do not all follow those of the step before.
+  // Of quarters: the first step after this one whose rows do not all follow those of the step before.
   int next_jump(int step) const {
     int next = quarter_;
     for (int stream = 1; stream < kStreams; ++stream)
@@ -55,6 +60,10 @@ class Walk {
   template <class Work>
   void for_each_run(Range steps, Work work) const {
     if (steps.begin == steps.end) return;
+    if (order_ == Order::neighbours) {
+      const int first = steps.begin * kStreams;
+      return work(first, std::min(rows_, steps.end * kStreams) - first);
+    }
     for (int stream = 0; stream < kStreams; ++stream) {
       const auto run = [&](int begin, int end) {
         const int count = std::min(end, rows_) - begin;
@@ -71,6 +80,7 @@ class Walk {
   }
 
  private:
+  Order order_ = Order::neighbours;
   int rows_ = 0, quarter_ = 0, shift_ = 0;
 };
 
@@ -87,20 +97,8 @@ struct Q8Weights {
 using link::has_q8;
 using link::scale_words;
 
-// Fills the scale_words(matrix) of the matrix or of one expert.
-void interleave_scales(const link::Matrix& matrix, int expert, std::uint32_t* scales);
-
-// A matrix with its interleaved scales, for all experts.
-struct Q8Matrix {
-  const link::Matrix* matrix = nullptr;
-  const std::uint32_t* scales = nullptr;  // [experts, scale_words]
-  Walk walk;
-
-  Q8Matrix() = default;
-  Q8Matrix(const link::Matrix& from, const std::uint32_t* interleaved)
-      : matrix(&from), scales(interleaved), walk(from.rows, from.cols) {}
-  Q8Weights weights(int expert = 0) const;
-};
+// Fills the scale_words(matrix) of the matrix or of one expert, for kernels that take rows in this order.
+void interleave_scales(const link::Matrix& matrix, int expert, Order order, std::uint32_t* scales);
 
 // 1 to kTileRows quantised rows; the layout is the kernels' own.
 struct Q8Tile {
@@ -110,22 +108,37 @@ struct Q8Tile {
   float* factors = nullptr;  // [tile_floats(cols)]
 };
 constexpr std::size_t tile_bytes(int cols) { return static_cast<std::size_t>(cols) * kTileRows; }
-constexpr std::size_t tile_floats(int cols) { return static_cast<std::size_t>(cols) / 32 * kTileRows * 4; }
+constexpr std::size_t tile_floats(int cols) { return static_cast<std::size_t>(cols) / 32 * kTileRows * 8; }
 
-// One implementation for each set of instructions.
+// One implementation for each set of instructions; all give the same bits.
 struct Q8Kernels {
   const char* name;
+  Order order;
   // Fills these groups of the tile. x: [tile.rows] of [tile.cols]
   void (*quantise)(const float* const* x, const Q8Tile& tile, Range groups);
   // y[r][n] = the product of row r and weight row n, for the weight rows of these steps
   void (*multiply)(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps);
 };
 
-const Q8Kernels& portable_q8();
-// Null in a program for another family of processors; their code runs only where cpu/features.hpp finds the instructions.
-const Q8Kernels* i8mm_q8();     // Arm with dot products and matrix products of bytes
-const Q8Kernels* avx2_q8();     // x86 with AVX2 and FMA
-const Q8Kernels* avx512_q8();   // x86 with AVX-512 and dot products of bytes
-const Q8Kernels& fastest_q8();  // on this processor
+// A matrix with its scales interleaved for these kernels, for all experts.
+struct Q8Matrix {
+  const Q8Kernels* kernels = nullptr;
+  const link::Matrix* matrix = nullptr;
+  const std::uint32_t* scales = nullptr;  // [experts, scale_words]
+  Walk walk;
+
+  Q8Matrix() = default;
+  Q8Matrix(const Q8Kernels& of, const link::Matrix& from, const std::uint32_t* interleaved)
+      : kernels(&of), matrix(&from), scales(interleaved), walk(from.rows, from.cols, of.order) {}
+  Q8Weights weights(int expert = 0) const;
+};
+
+// Those of other families of processors are not in the program; instructions.hpp says which ones this processor can run.
+extern const Q8Kernels kPortableQ8;
+extern const Q8Kernels kNeonQ8;     // Arm
+extern const Q8Kernels kDotprodQ8;  // with dot products of bytes
+extern const Q8Kernels kI8mmQ8;     // and matrix products of bytes
+extern const Q8Kernels kAvx2Q8;     // x86 with AVX2 and FMA
+extern const Q8Kernels kAvx512Q8;   // with AVX-512 and dot products of bytes
 
 }  // namespace lapidary::cpu

@@ -1,12 +1,8 @@
-// The products of q8.hpp with AVX2 and FMA. This file alone is compiled for processors that have them; q8.cpp asks before
-// it calls.
+// The products of q8.hpp with AVX2 and FMA. This file alone is compiled for processors that have them; instructions.hpp
+// says who may call it.
 //
 // Products of bytes are summed in pairs of 16 bits, too few for whole bytes. So a byte is taken apart, lo + 16 hi: a dot is
 // the sum of lo u and 16 times the sum of hi u, for 4 bits of hi u + lo v.
-#include "cpu/q8.hpp"
-
-#if defined(__AVX2__) && defined(__FMA__)
-
 #include "cpu/q8_x86.hpp"
 
 namespace lapidary::cpu {
@@ -50,61 +46,44 @@ struct WeightGroup {
   }
 };
 
-template <int Bits, int Group, int Rows>
-void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
-  using Weights = WeightGroup<Bits, Group>;
-  const int groups = w.cols / Group;
-  for (int step = steps.begin; step < steps.end; ++step) {
-    const Streams streams(w, step);
-    const std::uint32_t* scales = w.scales + static_cast<std::size_t>(step) * groups * kStreams;
-    const std::int8_t* q = tile.q;
-    const float* factors = tile.factors;
-    __m128 sums[Rows];
-    for (__m128& sum : sums) sum = _mm_setzero_ps();
+struct Avx2 : QuantisingX86 {
+  template <int Bits, int Group, int Rows>
+  static void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
+    using Weights = WeightGroup<Bits, Group>;
+    const int groups = w.cols / Group;
+    for (int step = steps.begin; step < steps.end; ++step) {
+      const Streams streams(w, step);
+      const std::uint32_t* scales = w.scales + static_cast<std::size_t>(step) * groups * kStreams;
+      const std::int8_t* q = tile.q;
+      const float* factors = tile.factors;
+      __m128 sums[Rows];
+      for (__m128& sum : sums) sum = _mm_setzero_ps();
 
-    for (int g = 0; g < groups; ++g, q += Rows * Group, factors += 2 * filled(Rows)) {
-      streams.fetch(g * Weights::kBytes, Weights::kBytes);
-      const Weights weights(streams, g);
-      const __m128i words = load(scales + g * kStreams);
-      const __m128 s = _mm_castsi128_ps(_mm_and_si128(words, _mm_set1_epi32(-0x10000)));
-      const __m128 b = _mm_castsi128_ps(_mm_slli_epi32(words, 16));
+      for (int g = 0; g < groups; ++g, q += Rows * Group, factors += 2 * filled(Rows)) {
+        fetch(streams, g * Weights::kBytes, Weights::kBytes);
+        const Weights weights(streams, g);
+        const __m128i words = load(scales + g * kStreams);
+        const __m128 s = _mm_castsi128_ps(_mm_and_si128(words, _mm_set1_epi32(-0x10000)));
+        const __m128 b = _mm_castsi128_ps(_mm_slli_epi32(words, 16));
 #pragma GCC unroll 8
+        for (int r = 0; r < Rows; ++r) {
+          const __m128 dots = _mm_cvtepi32_ps(weights.dots(q + r * Group));
+          sums[r] = _mm_fmadd_ps(dots, _mm_mul_ps(s, _mm_set1_ps(factors[r])), sums[r]);
+          sums[r] = _mm_fmadd_ps(b, _mm_set1_ps(factors[filled(Rows) + r]), sums[r]);
+        }
+      }
+
       for (int r = 0; r < Rows; ++r) {
-        const __m128 dots = _mm_cvtepi32_ps(weights.dots(q + r * Group));
-        sums[r] = _mm_fmadd_ps(dots, _mm_mul_ps(s, _mm_set1_ps(factors[r])), sums[r]);
-        sums[r] = _mm_fmadd_ps(b, _mm_set1_ps(factors[filled(Rows) + r]), sums[r]);
+        float lanes[kStreams];
+        _mm_storeu_ps(lanes, sums[r]);
+        streams.store(lanes, w.rows, y[r]);
       }
     }
-
-    for (int r = 0; r < Rows; ++r) {
-      float lanes[kStreams];
-      _mm_storeu_ps(lanes, sums[r]);
-      for (int i = 0; i < kStreams; ++i)
-        if (streams.rows[i] < w.rows) y[r][streams.rows[i]] = lanes[i];
-    }
   }
-}
-
-void multiply_any(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
-  with_format(w.format, [&]<int Bits, int Group>() {
-    with_rows(tile.rows, [&]<int Rows>() { multiply<Bits, Group, Rows>(w, tile, y, steps); });
-  });
-}
-
-constexpr Q8Kernels kAvx2 = {"avx2", quantise_any, multiply_any};
+};
 
 }  // namespace
 
-const Q8Kernels* avx2_q8() { return &kAvx2; }
+const Q8Kernels kAvx2Q8 = q8_kernels<Avx2>("avx2", Order::quarters);
 
 }  // namespace lapidary::cpu
-
-#else
-
-namespace lapidary::cpu {
-
-const Q8Kernels* avx2_q8() { return nullptr; }
-
-}  // namespace lapidary::cpu
-
-#endif

@@ -1,18 +1,11 @@
 // The products of q8.hpp with Arm's dot products and matrix products of bytes. This file alone is compiled for processors that
-// have them; q8.cpp asks before it calls.
+// have them; instructions.hpp says who may call it.
 //
 // Reading goes as fast as the core can issue, so every operation counts: bytes are multiplied as they lie in the file, a step has
 // four rows whose sums meet in one vector, and groups are taken several at a time.
-#include "cpu/q8.hpp"
-
-#if defined(__ARM_FEATURE_MATMUL_INT8)
-
-#include <arm_neon.h>
-
-#include <algorithm>
 #include <iterator>
 
-#include "cpu/q8_format.hpp"
+#include "cpu/q8_arm.hpp"
 #include "cpu/q8_i8mm_eight.hpp"
 #include "cpu/q8_i8mm_four.hpp"
 #include "cpu/q8_i8mm_row.hpp"
@@ -21,92 +14,8 @@
 namespace lapidary::cpu {
 namespace {
 
-constexpr float kSixteenth = 0.0625f;
 constexpr int kLongRow = 4096;     // inputs from which on streams are fetched ahead where the compiler orders the loop
 constexpr int kAheadBytes = 384;   // fetched ahead of a long row's streams
-
-// ---- activations
-
-LAPIDARY_INLINE int8x16_t narrowed(const int32x4_t* x) {
-  return vcombine_s8(vmovn_s16(vcombine_s16(vmovn_s32(x[0]), vmovn_s32(x[1]))),
-                     vmovn_s16(vcombine_s16(vmovn_s32(x[2]), vmovn_s32(x[3]))));
-}
-
-// A group of one row: its bytes, for 4 bits the odd elements first, and its factors a and a * sum.
-template <int Group>
-struct QuantisedGroup {
-  int8x16_t q[Group / 16];
-  float a = 0.0f, a_sum = 0.0f;
-};
-
-template <int Bits, int Group>
-LAPIDARY_INLINE float most_of(const float* x) {
-  float32x4_t most[4];
-  for (float32x4_t& m : most) m = vdupq_n_f32(0.0f);
-#pragma GCC unroll 16
-  for (int i = 0; i < Group; i += 8) {
-    float32x4_t& first = most[i / 4 % 4];
-    float32x4_t& second = most[i / 4 % 4 + 1];
-    if constexpr (Bits == 8) {
-      first = vmaxq_f32(first, vabsq_f32(vld1q_f32(x + i)));
-      second = vmaxq_f32(second, vabsq_f32(vld1q_f32(x + i + 4)));
-    } else {
-      const float32x4x2_t pair = vld2q_f32(x + i);
-      first = vmaxq_f32(first, vabsq_f32(pair.val[1]));
-      second = vmaxq_f32(second, vabsq_f32(vfmaq_n_f32(pair.val[0], pair.val[1], -kSixteenth)));
-    }
-  }
-  return vmaxvq_f32(vmaxq_f32(vmaxq_f32(most[0], most[1]), vmaxq_f32(most[2], most[3])));
-}
-
-// r: the steps in 1, a: a step
-struct Step8 {
-  float r, a;
-};
-
-template <int Bits, int Group>
-LAPIDARY_INLINE QuantisedGroup<Group> quantise_group(const float* x, Step8 step) {
-  QuantisedGroup<Group> group;
-  int32x4_t sums[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};
-  if constexpr (Bits == 8) {
-    for (int i = 0; i < Group; i += 16) {
-      int32x4_t u[4];
-      for (int j = 0; j < 4; ++j) {
-        u[j] = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i + 4 * j), step.r));
-        sums[j % 2] = vaddq_s32(sums[j % 2], u[j]);
-      }
-      group.q[i / 16] = narrowed(u);
-    }
-  } else {
-    for (int i = 0; i < Group; i += 32) {
-      int32x4_t u[4], v[4];
-      for (int j = 0; j < 4; ++j) {
-        const float32x4x2_t pair = vld2q_f32(x + i + 8 * j);
-        const float32x4_t whole = vrndnq_f32(vmulq_n_f32(pair.val[1], step.r));
-        u[j] = vcvtq_s32_f32(whole);
-        v[j] = vcvtnq_s32_f32(vfmaq_n_f32(vmulq_n_f32(pair.val[0], step.r), whole, -kSixteenth));
-        sums[0] = vaddq_s32(sums[0], u[j]);
-        sums[1] = vaddq_s32(sums[1], v[j]);
-      }
-      group.q[i / 32] = narrowed(u);
-      group.q[(Group / 2 + i / 2) / 16] = narrowed(v);
-    }
-  }
-  group.a = step.a;
-  const int32x4_t sum = Bits == 8 ? vaddq_s32(sums[0], sums[1]) : vmlaq_n_s32(vmulq_n_s32(sums[0], 17), sums[1], 16);
-  group.a_sum = step.a * static_cast<float>(vaddvq_s32(sum));
-  return group;
-}
-
-// The steps of a row's groups, `count` of them: all divisions together.
-inline constexpr int kSteps = 32;
-template <int Bits, int Group>
-LAPIDARY_INLINE void find_steps(const float* x, int count, Step8* steps) {
-  float most[kSteps];
-  for (int g = 0; g < count; ++g) most[g] = most_of<Bits, Group>(x + g * Group);
-  for (int g = 0; g < count; ++g)
-    steps[g] = {most[g] >= kLeastQ8 ? 127.0f / most[g] : 0.0f, most[g] / 127.0f * (Bits == 4 ? kSixteenth : 1.0f)};
-}
 
 LAPIDARY_INLINE int8x16_t lower(int8x16_t a, int8x16_t b) {
   return vreinterpretq_s8_s64(vzip1q_s64(vreinterpretq_s64_s8(a), vreinterpretq_s64_s8(b)));
@@ -134,7 +43,7 @@ int pairs_of(int rows) { return (rows + 1) / 2; }
 
 // One row as it is; more as [groups, pairs] of store_pair, the last pair filled up with zeros.
 template <int Bits, int Group>
-void quantise(const float* const* x, const Q8Tile& tile, Range groups) {
+void quantise_pairs(const float* const* x, const Q8Tile& tile, Range groups) {
   const int pairs = pairs_of(tile.rows);
   for (int begin = groups.begin; begin < groups.end; begin += kSteps) {
     const int count = std::min(kSteps, groups.end - begin);
@@ -167,24 +76,10 @@ void quantise(const float* const* x, const Q8Tile& tile, Range groups) {
 
 // ---- products
 
-// The four rows of a step.
-struct Streams {
-  const std::uint8_t* at[kStreams];
-  int rows[kStreams];
-
-  Streams(const Q8Weights& w, int step) {
-    for (int i = 0; i < kStreams; ++i) {
-      rows[i] = w.walk.row(step, i);
-      at[i] = reinterpret_cast<const std::uint8_t*>(w.values) + std::min(rows[i], w.rows - 1) * w.row_bytes;
-    }
-  }
-};
-
 LAPIDARY_INLINE void store(const Streams& streams, int rows, float32x4_t sums, float* y) {
   float lanes[kStreams];
   vst1q_f32(lanes, sums);
-  for (int i = 0; i < kStreams; ++i)
-    if (streams.rows[i] < rows) y[streams.rows[i]] = lanes[i];
+  streams.store(lanes, rows, y);
 }
 
 template <int Bits, int Group>
@@ -320,48 +215,29 @@ void multiply_pairs(const Q8Weights& w, const Q8Tile& tile, float* const* y, Ran
   }
 }
 
-template <int Bits, int Group>
-void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
-  if constexpr (Bits == 4 && Group == 64)
-    if (in_order::can_multiply(w)) {
-      if (tile.rows == 1) return in_order::multiply_row(w, tile, y[0], steps);
-      if (pairs_of(tile.rows) == 1) return in_order::multiply_pairs<1>(w, tile, y, steps);
-      if (pairs_of(tile.rows) == 2) return in_order::multiply_pairs<2>(w, tile, y, steps);
-      if (pairs_of(tile.rows) == 4) return in_order::multiply_eight(w, tile, y, steps);
-    }
-  if (tile.rows == 1)
-    return w.cols >= kLongRow ? multiply_one<Bits, Group, true>(w, tile, y[0], steps)
-                              : multiply_one<Bits, Group, false>(w, tile, y[0], steps);
-  switch (pairs_of(tile.rows)) {
-    case 1: return multiply_pairs<Bits, Group, 1>(w, tile, y, steps);
-    case 2: return multiply_pairs<Bits, Group, 2>(w, tile, y, steps);
-    case 3: return multiply_pairs<Bits, Group, 3>(w, tile, y, steps);
-    default: return multiply_pairs<Bits, Group, 4>(w, tile, y, steps);
+struct I8mm {
+  template <int Bits, int Group>
+  static void quantise(const float* const* x, const Q8Tile& tile, Range groups) {
+    quantise_pairs<Bits, Group>(x, tile, groups);
   }
-}
 
-void quantise_any(const float* const* x, const Q8Tile& tile, Range groups) {
-  with_format(tile.format, [&]<int Bits, int Group>() { quantise<Bits, Group>(x, tile, groups); });
-}
-
-void multiply_any(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
-  with_format(w.format, [&]<int Bits, int Group>() { multiply<Bits, Group>(w, tile, y, steps); });
-}
-
-constexpr Q8Kernels kI8mm = {"i8mm", quantise_any, multiply_any};
+  template <int Bits, int Group, int Rows>
+  static void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
+    constexpr int kPairs = (Rows + 1) / 2;
+    if constexpr (Bits == 4 && Group == 64 && kPairs != 3)
+      if (in_order::can_multiply(w)) {
+        if constexpr (Rows == 1) return in_order::multiply_row(w, tile, y[0], steps);
+        else if constexpr (kPairs == 4) return in_order::multiply_eight(w, tile, y, steps);
+        else return in_order::multiply_pairs<kPairs>(w, tile, y, steps);
+      }
+    if constexpr (Rows > 1) return multiply_pairs<Bits, Group, kPairs>(w, tile, y, steps);
+    else if (w.cols >= kLongRow) return multiply_one<Bits, Group, true>(w, tile, y[0], steps);
+    else return multiply_one<Bits, Group, false>(w, tile, y[0], steps);
+  }
+};
 
 }  // namespace
 
-const Q8Kernels* i8mm_q8() { return &kI8mm; }
+const Q8Kernels kI8mmQ8 = q8_kernels<I8mm>("i8mm", Order::quarters);
 
 }  // namespace lapidary::cpu
-
-#else
-
-namespace lapidary::cpu {
-
-const Q8Kernels* i8mm_q8() { return nullptr; }
-
-}  // namespace lapidary::cpu
-
-#endif

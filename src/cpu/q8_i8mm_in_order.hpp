@@ -7,9 +7,7 @@
 
 #include <arm_neon.h>
 
-#include "cpu/q8.hpp"
-
-#define LAPIDARY_INLINE inline __attribute__((always_inline))
+#include "cpu/q8_format.hpp"
 
 namespace lapidary::cpu::in_order {
 

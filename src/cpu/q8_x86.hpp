@@ -9,8 +9,6 @@
 #include "cpu/q8.hpp"
 #include "cpu/q8_format.hpp"
 
-#define LAPIDARY_INLINE inline __attribute__((always_inline))
-
 namespace lapidary::cpu {
 namespace {
 
@@ -102,65 +100,35 @@ LAPIDARY_INLINE Factors quantise_group(const float* x, std::int8_t* q) {
 // Rows whose factors lie together: fours, the last one filled up with zeros.
 constexpr int filled(int rows) { return (rows + 3) / 4 * 4; }
 
-// q: [groups, rows, Group]; factors: [groups, 2, filled(rows)] = a, a * sum
-template <int Bits, int Group>
-void quantise(const float* const* x, const Q8Tile& tile, Range groups) {
-  const int fill = filled(tile.rows);
-  for (int r = 0; r < fill; ++r)
-    for (int g = groups.begin; g < groups.end; ++g) {
-      const std::size_t at = static_cast<std::size_t>(g) * tile.rows + r;
-      Factors factors;
-      if (r < tile.rows) factors = quantise_group<Bits, Group>(x[r] + g * Group, tile.q + at * Group);
-      float* to = tile.factors + static_cast<std::size_t>(g) * 2 * fill + r;
-      to[0] = factors.a;
-      to[fill] = factors.a_sum;
-    }
-}
+struct QuantisingX86 {
+  // q: [groups, rows, Group]; factors: [groups, 2, filled(rows)] = a, a * sum
+  template <int Bits, int Group>
+  static void quantise(const float* const* x, const Q8Tile& tile, Range groups) {
+    const int fill = filled(tile.rows);
+    for (int r = 0; r < fill; ++r)
+      for (int g = groups.begin; g < groups.end; ++g) {
+        const std::size_t at = static_cast<std::size_t>(g) * tile.rows + r;
+        Factors factors;
+        if (r < tile.rows) factors = quantise_group<Bits, Group>(x[r] + g * Group, tile.q + at * Group);
+        float* to = tile.factors + static_cast<std::size_t>(g) * 2 * fill + r;
+        to[0] = factors.a;
+        to[fill] = factors.a_sum;
+      }
+  }
+};
 
 // ---- products
 
 constexpr int kAheadBytes = 1024;  // fetched ahead; past the end of a row its stream goes on with the next one
 
-// The four rows of a step.
-struct Streams {
-  const std::byte* at[kStreams];
-  int rows[kStreams];
-
-  Streams(const Q8Weights& w, int step) {
-    for (int i = 0; i < kStreams; ++i) {
-      rows[i] = w.walk.row(step, i);
-      at[i] = w.values + std::min(rows[i], w.rows - 1) * w.row_bytes;
-    }
-  }
-
-  LAPIDARY_INLINE void fetch(int begin, int bytes) const {
-    for (const std::byte* stream : at)
-      for (int line = begin; line < begin + bytes; line += 64) _mm_prefetch(stream + line + kAheadBytes, _MM_HINT_T0);
-  }
-};
+LAPIDARY_INLINE void fetch(const Streams& streams, int begin, int bytes) {
+  for (const std::uint8_t* stream : streams.at)
+    for (int line = begin; line < begin + bytes; line += 64) _mm_prefetch(stream + line + kAheadBytes, _MM_HINT_T0);
+}
 
 // 16 bytes of two streams.
 LAPIDARY_INLINE __m256i load_two(const Streams& streams, int first, int second, int at) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(load(streams.at[first] + at)), load(streams.at[second] + at), 1);
-}
-
-// Calls f.operator()<Rows>().
-template <class F>
-void with_rows(int rows, F f) {
-  switch (rows) {
-    case 1: return f.template operator()<1>();
-    case 2: return f.template operator()<2>();
-    case 3: return f.template operator()<3>();
-    case 4: return f.template operator()<4>();
-    case 5: return f.template operator()<5>();
-    case 6: return f.template operator()<6>();
-    case 7: return f.template operator()<7>();
-    default: return f.template operator()<8>();
-  }
-}
-
-void quantise_any(const float* const* x, const Q8Tile& tile, Range groups) {
-  with_format(tile.format, [&]<int Bits, int Group>() { quantise<Bits, Group>(x, tile, groups); });
 }
 
 }  // namespace

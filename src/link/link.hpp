@@ -44,7 +44,7 @@ struct Q8RoomSize {
   std::size_t inputs = 0, outputs = 0;
 
   std::size_t quantised_bytes() const { return 8 * inputs; }
-  std::size_t factor_bytes() const { return inputs * sizeof(float); }  // 4 for each row and group of at least 32
+  std::size_t factor_bytes() const { return 2 * inputs * sizeof(float); }  // 8 for each row and group of at least 32
   std::size_t product_bytes() const { return 8 * outputs * sizeof(float); }
   std::size_t bytes() const { return quantised_bytes() + factor_bytes() + product_bytes(); }
 };

@@ -4,7 +4,6 @@
 #include <boost/ut.hpp>
 #include <span>
 
-#include "cpu/features.hpp"
 #include "cpu/kernel_rows.hpp"
 #include "cpu/q8_weights.hpp"
 #include "reference/q8.hpp"
@@ -21,23 +20,10 @@ using boost::ut::test;  // the function, not our namespace
 const std::vector<int> kPublishedHeights = {128,  256,  512,  704,  1024,  1536,  2112,  2560,
                                             2816, 3840, 5376, 8960, 10752, 16384, 21504, 262144};
 
-// Those that this processor has beside the portable ones, the fastest last.
-std::vector<const cpu::Q8Kernels*> special_kernels() {
-  struct Entry {
-    const cpu::Q8Kernels* kernels;  // null where they are not built
-    bool supported;
-  };
-  const Entry table[] = {
-      {cpu::i8mm_q8(), cpu::has_i8mm()}, {cpu::avx2_q8(), cpu::has_avx2_fma()}, {cpu::avx512_q8(), cpu::has_avx512_vnni()}};
-  std::vector<const cpu::Q8Kernels*> special;
-  for (const auto& [kernels, supported] : table)
-    if (kernels && supported) special.push_back(kernels);
-  return special;
-}
-
 std::vector<const cpu::Q8Kernels*> all_kernels() {
-  std::vector<const cpu::Q8Kernels*> all = special_kernels();
-  all.insert(all.begin(), &cpu::portable_q8());
+  std::vector<const cpu::Q8Kernels*> all;
+  for (const cpu::Instructions& instructions : cpu::all_instructions())
+    if (instructions.here) all.push_back(instructions.products);
   return all;
 }
 
@@ -66,8 +52,9 @@ FloatRows multiply(const cpu::Q8Kernels& kernels, const cpu::Q8Weights& w, const
   return multiply(kernels, w, x, {0, w.walk.steps()});
 }
 
-void expect_near_definition(const Weights& weights, const FloatRows& x, const std::string& what) {
+void expect_near_definition(Weights& weights, const FloatRows& x, const std::string& what) {
   for (const cpu::Q8Kernels* kernels : all_kernels()) {
+    weights.lay_out_for(*kernels);
     const FloatRows y = multiply(*kernels, weights.view().weights(), x);
     for (std::size_t r = 0; r < x.size(); ++r) {
       const reference::Q8Product expected = reference::q8_product(weights.matrix, x[r]);
@@ -137,29 +124,32 @@ std::vector<Awkward> awkward_rows(Random& random, int cols, const Storage& stora
   return all;
 }
 
+constexpr cpu::Order kOrders[] = {cpu::Order::neighbours, cpu::Order::quarters};
+
 suite<"q8 walk"> walk_suite = [] {
   std::vector<int> heights = kPublishedHeights;
   for (int rows = 1; rows <= 70; ++rows) heights.push_back(rows);
 
   "a walk meets every row once"_test = [heights] {
     for (const int rows : heights)
-      for (const int cols : {32, 256, 704, 1536, 2816, 5376, 16384, 21504}) {
-        const cpu::Walk walk(rows, cols);
-        std::vector<int> met(rows);
-        for (int step = 0; step < walk.steps(); ++step)
-          for (int stream = 0; stream < cpu::kStreams; ++stream) {
-            const int row = walk.row(step, stream);
-            if (row >= 0 && row < rows) ++met[row];
-          }
-        expect(met == std::vector<int>(rows, 1)) << rows << "rows of" << cols;
-        expect(eq(walk.steps(), (rows + 3) / 4)) << rows << "rows of" << cols;
-      }
+      for (const int cols : {32, 256, 704, 1536, 2816, 5376, 16384, 21504})
+        for (const cpu::Order order : kOrders) {
+          const cpu::Walk walk(rows, cols, order);
+          std::vector<int> met(rows);
+          for (int step = 0; step < walk.steps(); ++step)
+            for (int stream = 0; stream < cpu::kStreams; ++stream) {
+              const int row = walk.row(step, stream);
+              if (row >= 0 && row < rows) ++met[row];
+            }
+          expect(met == std::vector<int>(rows, 1)) << rows << "rows of" << cols;
+          expect(eq(walk.steps(), (rows + 3) / 4)) << rows << "rows of" << cols;
+        }
   };
 
   "rows follow each other up to the next jump, and not there"_test = [heights] {
     for (const int rows : heights)
       for (const int cols : {32, 256, 704, 1536, 2816, 5376, 16384, 21504}) {
-        const cpu::Walk walk(rows, cols);
+        const cpu::Walk walk(rows, cols, cpu::Order::quarters);
         const auto follows = [&](int step) {
           for (int stream = 0; stream < cpu::kStreams; ++stream)
             if (walk.row(step, stream) != walk.row(step - 1, stream) + 1) return false;
@@ -177,26 +167,27 @@ suite<"q8 walk"> walk_suite = [] {
   "the runs of some steps are the rows of those steps"_test = [heights] {
     Random random(1);
     for (const int rows : heights)
-      for (const int cols : {32, 704, 1536, 16384}) {
-        const cpu::Walk walk(rows, cols);
-        std::vector<cpu::Range> ranges = {{0, walk.steps()}, {0, 0}, {walk.steps(), walk.steps()}};
-        for (int i = 0; i < 12; ++i) {
-          const int a = random.below(walk.steps() + 1), b = random.below(walk.steps() + 1);
-          ranges.push_back({std::min(a, b), std::max(a, b)});
+      for (const int cols : {32, 704, 1536, 16384})
+        for (const cpu::Order order : kOrders) {
+          const cpu::Walk walk(rows, cols, order);
+          std::vector<cpu::Range> ranges = {{0, walk.steps()}, {0, 0}, {walk.steps(), walk.steps()}};
+          for (int i = 0; i < 12; ++i) {
+            const int a = random.below(walk.steps() + 1), b = random.below(walk.steps() + 1);
+            ranges.push_back({std::min(a, b), std::max(a, b)});
+          }
+          for (const cpu::Range& range : ranges) {
+            std::vector<int> expected(rows), got(rows);
+            for (int step = range.begin; step < range.end; ++step)
+              for (int stream = 0; stream < cpu::kStreams; ++stream)
+                if (walk.row(step, stream) < rows) ++expected[walk.row(step, stream)];
+            bool inside = true;
+            walk.for_each_run(range, [&](int first, int count) {
+              inside = inside && first >= 0 && count > 0 && first + count <= rows;
+              for (int row = first; inside && row < first + count; ++row) ++got[row];
+            });
+            expect(inside && got == expected) << rows << "rows of" << cols << "steps" << range.begin << "to" << range.end;
+          }
         }
-        for (const cpu::Range& range : ranges) {
-          std::vector<int> expected(rows), got(rows);
-          for (int step = range.begin; step < range.end; ++step)
-            for (int stream = 0; stream < cpu::kStreams; ++stream)
-              if (walk.row(step, stream) < rows) ++expected[walk.row(step, stream)];
-          bool inside = true;
-          walk.for_each_run(range, [&](int first, int count) {
-            inside = inside && first >= 0 && count > 0 && first + count <= rows;
-            for (int row = first; inside && row < first + count; ++row) ++got[row];
-          });
-          expect(inside && got == expected) << rows << "rows of" << cols << "steps" << range.begin << "to" << range.end;
-        }
-      }
   };
 };
 
@@ -252,7 +243,7 @@ suite<"q8 kernels"> kernel_suite = [] {
       for (const int k : widths) {
         if (!fits(storage, k)) continue;
         for (const int n : {k <= 2816 ? 23 : 5, k <= 2816 ? 24 : 8}) {
-          const Weights weights(random, storage, n, k);
+          Weights weights(random, storage, n, k);
           expect_near_definition(weights, random_rows(random, 1, k), "random row");
           expect_near_definition(weights, random_rows(random, 3, k), "random rows");
         }
@@ -262,7 +253,7 @@ suite<"q8 kernels"> kernel_suite = [] {
     test("products of " + label(storage) + " are near their definition for any number of outputs and rows") = [storage] {
       Random random(4);
       for (const int n : {1, 2, 3, 4, 5, 11, 23, 100}) {
-        const Weights weights(random, storage, n, 384);
+        Weights weights(random, storage, n, 384);
         for (int rows = 1; rows <= cpu::kTileRows; ++rows)
           expect_near_definition(weights, random_rows(random, rows, 384), "random rows");
       }
@@ -285,7 +276,7 @@ suite<"q8 kernels"> kernel_suite = [] {
     test("products of " + label(storage) + " differ from the real ones by half a step of each activation") = [storage] {
       Random random(6);
       for (const int k : {128, 640}) {
-        const Weights weights(random, storage, 11, k);
+        Weights weights(random, storage, 11, k);
         for (const auto& x : random_rows(random, 4, k)) {
           std::vector<double> exact, allowed;
           for (int n = 0; n < 11; ++n) {
@@ -302,8 +293,10 @@ suite<"q8 kernels"> kernel_suite = [] {
             exact.push_back(sum);
             allowed.push_back(error);
           }
-          for (const cpu::Q8Kernels* kernels : all_kernels())
+          for (const cpu::Q8Kernels* kernels : all_kernels()) {
+            weights.lay_out_for(*kernels);
             expect(worst_error(multiply(*kernels, weights.view().weights(), {x}).front(), exact, allowed) <= 1.0_d) << kernels->name;
+          }
         }
       }
     };
@@ -311,7 +304,7 @@ suite<"q8 kernels"> kernel_suite = [] {
     test("products of " + label(storage) + " with activations that need no rounding are the real ones") = [storage] {
       Random random(7);
       const int k = 256, n = 6;
-      const Weights weights(random, storage, n, k);
+      Weights weights(random, storage, n, k);
       std::vector<float> x;  // steps of 1
       for (int i = 0; i < k; i += 2) {
         const int odd = i % storage.group == 0 ? -127 : random.below(255) - 127;
@@ -327,9 +320,10 @@ suite<"q8 kernels"> kernel_suite = [] {
       Random random(8);
       const int k = 384, n = 11;
       Weights weights(random, storage, n, k);
-      for (std::uint32_t& word : weights.scales)
-        if (random.chance(2)) word ^= 0x8000;  // a bias of the other sign, lest infinities always meet their opposites
-      for (const cpu::Q8Kernels* kernels : all_kernels())
+      for (const cpu::Q8Kernels* kernels : all_kernels()) {
+        weights.lay_out_for(*kernels);
+        for (std::uint32_t& word : weights.scales)
+          if (random.chance(2)) word ^= 0x8000;  // a bias of the other sign, lest infinities always meet their opposites
         for (int rows = 1; rows <= cpu::kTileRows; ++rows) {
           const FloatRows x = random_rows(random, rows, k);
           const FloatRows expected = multiply(*kernels, weights.view().weights(), x);
@@ -345,6 +339,7 @@ suite<"q8 kernels"> kernel_suite = [] {
                     << kernels->name << bad << "at" << at << "of row" << row << "of" << rows << "seen in row" << r;
             }
         }
+      }
     };
 
     test("products of " + label(storage) + " read nothing behind weights and scales") = [storage] {
@@ -352,20 +347,22 @@ suite<"q8 kernels"> kernel_suite = [] {
       for (const int k : {128, 192, 704})
         for (const int n : {4, 8, 40, 41}) {
           if (!fits(storage, k)) continue;
-          const Weights weights(random, storage, n, k);
-          const cpu::Q8Weights w = weights.view().weights();
-          const Guarded scales(std::as_bytes(std::span(weights.scales)));
-          for (const std::size_t spare : {0, 3}) {
-            const Guarded values({w.values, w.row_bytes * n}, spare);
-            cpu::Q8Weights guarded = w;
-            guarded.values = values.data();
-            guarded.scales = reinterpret_cast<const std::uint32_t*>(scales.data());
-            for (const cpu::Q8Kernels* kernels : all_kernels())
+          Weights weights(random, storage, n, k);
+          for (const cpu::Q8Kernels* kernels : all_kernels()) {
+            weights.lay_out_for(*kernels);
+            const cpu::Q8Weights w = weights.view().weights();
+            const Guarded scales(std::as_bytes(std::span(weights.scales)));
+            for (const std::size_t spare : {0, 3}) {
+              const Guarded values({w.values, w.row_bytes * n}, spare);
+              cpu::Q8Weights guarded = w;
+              guarded.values = values.data();
+              guarded.scales = reinterpret_cast<const std::uint32_t*>(scales.data());
               for (int rows = 1; rows <= cpu::kTileRows; ++rows) {
                 const FloatRows x = random_rows(random, rows, k);
                 const FloatRows y = multiply(*kernels, guarded, x), expected = multiply(*kernels, w, x);
                 for (int r = 0; r < rows; ++r) expect(same_bits(y[r], expected[r])) << kernels->name << n << "x" << k << rows;
               }
+            }
           }
         }
     };
@@ -374,9 +371,10 @@ suite<"q8 kernels"> kernel_suite = [] {
       Random random(9);
       const int k = 256;
       for (const int n : {1, 3, 23, 130}) {
-        const Weights weights(random, storage, n, k);
-        const cpu::Walk walk = weights.view().weights().walk;
-        for (const cpu::Q8Kernels* kernels : all_kernels())
+        Weights weights(random, storage, n, k);
+        for (const cpu::Q8Kernels* kernels : all_kernels()) {
+          weights.lay_out_for(*kernels);
+          const cpu::Walk walk = weights.view().weights().walk;
           for (const int rows : {1, 2, 5, 8}) {
             const FloatRows x = random_rows(random, rows, k);
             const FloatRows whole = multiply(*kernels, weights.view().weights(), x);
@@ -391,6 +389,7 @@ suite<"q8 kernels"> kernel_suite = [] {
                 wrong += mine[i] ? !same_bits({some[r][i]}, {whole[r][i]}) : !is_untouched(some[r][i]);
             expect(eq(wrong, 0)) << kernels->name << rows << "rows, steps" << steps.begin << "to" << steps.end;
           }
+        }
       }
     };
   }
@@ -403,9 +402,10 @@ bool same(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size();
 }
 
-void expect_same_as_portable(const cpu::Q8Kernels& kernels, const cpu::Q8Weights& w, const FloatRows& x,
-                             const std::string& what) {
-  const FloatRows expected = multiply(cpu::portable_q8(), w, x), got = multiply(kernels, w, x);
+void expect_same_as_portable(const cpu::Q8Kernels& kernels, Weights& weights, const FloatRows& x, const std::string& what) {
+  weights.lay_out_for(kernels);
+  const cpu::Q8Weights w = weights.view().weights();
+  const FloatRows expected = multiply(cpu::kPortableQ8, w, x), got = multiply(kernels, w, x);
   for (std::size_t r = 0; r < x.size(); ++r)
     expect(same(got[r], expected[r])) << what << "N =" << w.rows << "K =" << w.cols << "row" << r << "of" << x.size();
 }
@@ -419,18 +419,18 @@ void test_same_as_portable(const cpu::Q8Kernels& kernels) {
       widths.insert(widths.end(), kSmallWidths.begin(), kSmallWidths.end());
       for (const int k : widths) {
         if (!fits(storage, k)) continue;
-        const Weights weights(random, storage, k <= 2816 ? 23 : 5, k);
+        Weights weights(random, storage, k <= 2816 ? 23 : 5, k);
         for (int rows = 1; rows <= cpu::kTileRows; ++rows)
-          expect_same_as_portable(kernels, weights.view().weights(), random_rows(random, rows, k), "random");
+          expect_same_as_portable(kernels, weights, random_rows(random, rows, k), "random");
       }
     };
 
     test(name + " for any number of outputs") = [storage, &kernels] {
       Random random(11);
       for (const int n : {1, 2, 3, 4, 5, 11, 23, 70, 257}) {
-        const Weights weights(random, storage, n, 128);
+        Weights weights(random, storage, n, 128);
         for (int rows = 1; rows <= cpu::kTileRows; ++rows)
-          expect_same_as_portable(kernels, weights.view().weights(), random_rows(random, rows, 128), "random");
+          expect_same_as_portable(kernels, weights, random_rows(random, rows, 128), "random");
       }
     };
 
@@ -449,7 +449,7 @@ void test_same_as_portable(const cpu::Q8Kernels& kernels) {
             for (int rows = 1; rows <= cpu::kTileRows; ++rows) {
               FloatRows x = random_rows(random, rows, k);
               x[random.below(rows)] = row.x;
-              expect_same_as_portable(kernels, weights.view().weights(), x, row.what);
+              expect_same_as_portable(kernels, weights, x, row.what);
             }
         }
       }
@@ -459,24 +459,20 @@ void test_same_as_portable(const cpu::Q8Kernels& kernels) {
       Random random(13);
       const int k = 256;
       for (int round = 0; round < 50; ++round) {
-        const Weights weights(random, storage, 9, k);
+        Weights weights(random, storage, 9, k);
         FloatRows x;
         for (int r = 0; r < 1 + round % cpu::kTileRows; ++r) {
           x.push_back(random.floats(k, -1, 1));
           for (float& value : x.back()) value = std::ldexp(value, random.below(round + 1) - round / 2);
         }
-        expect_same_as_portable(kernels, weights.view().weights(), x, "random sizes");
+        expect_same_as_portable(kernels, weights, x, "random sizes");
       }
     };
   }
 }
 
 suite<"q8 instructions"> instructions_suite = [] {
-  "the last kernels that the processor has are its fastest"_test = [] {
-    expect(&cpu::fastest_q8() == all_kernels().back()) << cpu::fastest_q8().name;
-  };
-
-  for (const cpu::Q8Kernels* kernels : special_kernels()) test_same_as_portable(*kernels);
+  for (const cpu::Q8Kernels* kernels : all_kernels()) test_same_as_portable(*kernels);
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cpu/q8.hpp"
+#include "cpu/instructions.hpp"
 #include "support/random_weights.hpp"
 
 namespace lapidary::test {
@@ -17,21 +17,28 @@ inline std::vector<Storage> q8_storages() {
   return all;
 }
 
-// A random matrix with its scales in the order of the walk, which end where their allocation ends.
+// A random matrix with its scales in the order of these kernels, which end where their allocation ends.
 struct Weights {
+  const cpu::Q8Kernels* kernels;
   RandomMatrix random_matrix;
   link::Matrix matrix;
   std::vector<std::uint32_t> scales;
 
   Weights(Random& random, const Storage& storage, int rows, int cols, int experts = 0)
-      : random_matrix(random, storage, rows, cols, experts),
+      : kernels(cpu::best_instructions().products),
+        random_matrix(random, storage, rows, cols, experts),
         matrix(random_matrix.view()),
         scales(cpu::scale_words(matrix) * std::max(experts, 1)) {
-    for (int expert = 0; expert < std::max(experts, 1); ++expert)
-      cpu::interleave_scales(matrix, expert, scales.data() + expert * cpu::scale_words(matrix));
+    lay_out_for(*kernels);
   }
 
-  cpu::Q8Matrix view() const { return {matrix, scales.data()}; }
+  void lay_out_for(const cpu::Q8Kernels& others) {
+    kernels = &others;
+    for (int expert = 0; expert < std::max(matrix.experts, 1); ++expert)
+      cpu::interleave_scales(matrix, expert, kernels->order, scales.data() + expert * cpu::scale_words(matrix));
+  }
+
+  cpu::Q8Matrix view() const { return {*kernels, matrix, scales.data()}; }
 
   void fill(std::byte code) { std::fill_n(random_matrix.values(), matrix.row_bytes * matrix.rows, code); }
 

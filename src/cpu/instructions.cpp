@@ -1,0 +1,29 @@
+#include "cpu/instructions.hpp"
+
+#include <iterator>
+#include <ranges>
+
+#include "cpu/features.hpp"
+
+namespace lapidary::cpu {
+
+std::span<const Instructions> all_instructions() {
+  static const Instructions all[] = {
+      {"portable", "nothing", true, &kPortableQ8},
+#if defined(__aarch64__)
+      {"neon", "nothing", true, &kNeonQ8},
+      {"dotprod", "dot products of bytes", has_dotprod(), &kDotprodQ8},
+      {"i8mm", "matrix products of bytes and of bfloat16", has_i8mm() && has_bf16(), &kI8mmQ8},
+#elif defined(__x86_64__)
+      {"avx2", "AVX2 and FMA", has_avx2_fma(), &kAvx2Q8},
+      {"avx512", "AVX-512 (F, BW, DQ, VL, VNNI)", has_avx512_vnni(), &kAvx512Q8},
+#endif
+  };
+  return all;
+}
+
+const Instructions& best_instructions() {
+  return *std::ranges::find_if(all_instructions() | std::views::reverse, &Instructions::here);
+}
+
+}  // namespace lapidary::cpu

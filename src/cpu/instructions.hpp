@@ -1,0 +1,24 @@
+// The sets of instructions that the fast mode has kernels for: what runs where, in one table.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "cpu/q8.hpp"
+
+namespace lapidary::cpu {
+
+struct Instructions {
+  std::string_view name;   // as --cpu takes it
+  std::string_view needs;  // what a processor must have for it
+  bool here;               // whether this one has it
+  const Q8Kernels* products;
+};
+
+// Those of this family of processors; each is faster than the ones before it.
+std::span<const Instructions> all_instructions();
+
+// The last ones that this processor has.
+const Instructions& best_instructions();
+
+}  // namespace lapidary::cpu

@@ -1,0 +1,93 @@
+// The products of q8.hpp with Arm's dot products of signed bytes. This file alone is compiled for processors that have them;
+// instructions.hpp says who may call it.
+#include "cpu/q8_signed.hpp"
+
+namespace lapidary::cpu {
+namespace {
+
+// 16 bytes of four rows, to four vectors with 4 bytes of each row.
+LAPIDARY_INLINE void turn_over(uint8x16_t* rows) {
+  const auto words = [](uint8x16_t x) { return vreinterpretq_u32_u8(x); };
+  const auto pairs = [](uint32x4_t x) { return vreinterpretq_u64_u32(x); };
+  const uint64x2_t even01 = pairs(vtrn1q_u32(words(rows[0]), words(rows[1]))), odd01 = pairs(vtrn2q_u32(words(rows[0]), words(rows[1])));
+  const uint64x2_t even23 = pairs(vtrn1q_u32(words(rows[2]), words(rows[3]))), odd23 = pairs(vtrn2q_u32(words(rows[2]), words(rows[3])));
+  rows[0] = vreinterpretq_u8_u64(vtrn1q_u64(even01, even23));
+  rows[1] = vreinterpretq_u8_u64(vtrn1q_u64(odd01, odd23));
+  rows[2] = vreinterpretq_u8_u64(vtrn2q_u64(even01, even23));
+  rows[3] = vreinterpretq_u8_u64(vtrn2q_u64(odd01, odd23));
+}
+
+// Four vectors of turned weights with 16 activations of one row.
+LAPIDARY_INLINE int32x4_t add_turned(int32x4_t sums, const int8x16_t* w, int8x16_t q) {
+  sums = vdotq_laneq_s32(sums, w[0], q, 0);
+  sums = vdotq_laneq_s32(sums, w[1], q, 1);
+  sums = vdotq_laneq_s32(sums, w[2], q, 2);
+  return vdotq_laneq_s32(sums, w[3], q, 3);
+}
+
+// Several activation rows. Weights are turned so that a vector of sums has one for each of the four rows of a step.
+template <int Bits, int Group, int Rows>
+void multiply_turned(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
+  constexpr int kGroupBytes = Group * Bits / 8;
+  const int groups = w.cols / Group;
+  for (int step = steps.begin; step < steps.end; ++step) {
+    const Streams streams(w, step);
+    const OneStream ahead(w, streams);
+    const std::uint32_t* scales = w.scales + static_cast<std::size_t>(step) * groups * kStreams;
+    const std::int8_t* q = tile.q;
+    const auto* factors = reinterpret_cast<const SignedFactors*>(tile.factors);
+    float32x4_t sums[Rows];
+    for (float32x4_t& sum : sums) sum = vdupq_n_f32(0.0f);
+    for (int g = 0; g < groups; ++g, q += Rows * Group, factors += Rows) {
+      ahead.fetch<kGroupBytes>(g, scales);
+      int32x4_t dots[Rows];
+      for (int r = 0; r < Rows; ++r) dots[r] = vld1q_s32(factors[r].offset);
+#pragma GCC unroll 8
+      for (int at = 0; at < kGroupBytes; at += 16) {
+        uint8x16_t bytes[kStreams];
+        for (int i = 0; i < kStreams; ++i) bytes[i] = vld1q_u8(streams.at[i] + g * kGroupBytes + at);
+        turn_over(bytes);
+        int8x16_t whole[kStreams], low[kStreams];
+        for (int i = 0; i < kStreams; ++i) {
+          whole[i] = minus_128(bytes[i]);
+          low[i] = minus_128(vshlq_n_u8(bytes[i], 4));
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < Rows; ++r) {
+          dots[r] = add_turned(dots[r], whole, vld1q_s8(q + r * Group + at));
+          if constexpr (Bits == 4) dots[r] = add_turned(dots[r], low, vld1q_s8(q + r * Group + Group / 2 + at));
+        }
+      }
+      const Scales of_group(scales + g * kStreams);
+#pragma GCC unroll 8
+      for (int r = 0; r < Rows; ++r) sums[r] = of_group.add_to(sums[r], dots[r], factors[r]);
+    }
+    for (int r = 0; r < Rows; ++r) {
+      float lanes[kStreams];
+      vst1q_f32(lanes, sums[r]);
+      streams.store(lanes, w.rows, y[r]);
+    }
+  }
+}
+
+struct Dotprod {
+  LAPIDARY_INLINE static int32x4_t add(int32x4_t sum, int8x16_t a, int8x16_t b) { return vdotq_s32(sum, a, b); }
+
+  template <int Bits, int Group>
+  static void quantise(const float* const* x, const Q8Tile& tile, Range groups) {
+    quantise_signed<Bits, Group>(x, tile, groups);
+  }
+
+  template <int Bits, int Group, int Rows>
+  static void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
+    if constexpr (Rows == 1) multiply_row<Dotprod, Bits, Group>(w, tile, y[0], steps);
+    else if constexpr (Rows == 2) multiply_rows<Dotprod, Bits, Group, Rows>(w, tile, y, steps);
+    else multiply_turned<Bits, Group, Rows>(w, tile, y, steps);
+  }
+};
+
+}  // namespace
+
+const Q8Kernels kDotprodQ8 = q8_kernels<Dotprod>("dotprod", Order::neighbours);
+
+}  // namespace lapidary::cpu
