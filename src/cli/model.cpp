@@ -10,7 +10,7 @@
 #endif
 
 #include "cli/backend.hpp"
-#include "cpu/executor.hpp"
+#include "cpu/cores.hpp"
 
 namespace lapidary::cli {
 namespace {
@@ -82,7 +82,8 @@ void ModelFlags::add_limits_to(CLI::App& command) {
              "what runs the model (default: " + std::string(name_of(options.backend)) + ")")
       ->check(CLI::IsMember(names));
   options.threads = cpu::default_threads();
-  command.add_option("--threads", options.threads, "default: one per core")->check(CLI::Range(1, 256));
+  command.add_option("--threads", options.threads, "default: one per core that the process may use")
+      ->check(CLI::Range(1, cpu::kMostThreads));
   command.add_option_function<std::string>(
              "--numeric",
              [this](const std::string& name) { numeric = name == "exact" ? link::Numeric::exact : link::Numeric::fast; },

@@ -4,7 +4,6 @@
 #include <cassert>
 #include <chrono>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -468,7 +467,5 @@ std::size_t room_bytes(const link::Program& program) {
   const std::size_t attention_bytes = program.plan.bf16_kv ? sizeof(AttentionRoom) : 0;
   return attention_bytes + program.plan.verify_rows * kMostStretches * sizeof(float);
 }
-
-int default_threads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
 }  // namespace lapidary::cpu
