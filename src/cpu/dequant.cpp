@@ -9,6 +9,7 @@
 
 #include "checkpoint/bf16.hpp"
 #include "cpu/math.hpp"
+#include "cpu/weave.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -77,62 +78,127 @@ void plain(DType type, const std::byte* from, int count, float* __restrict out) 
   }
 }
 
-// out[i] = decode(code i) for codes of Bits bits, least significant first.
+// out[i] = decode(code i) for codes of 4 or 8 bits, least significant first.
 template <int Bits, class Decode>
 void unpack(const std::byte* from, int count, float* __restrict out, Decode decode) {
   if constexpr (Bits == 8) {
     for (int i = 0; i < count; ++i) out[i] = decode(read<std::uint8_t>(from, i));
-  } else if constexpr (Bits == 4) {
+  } else {
     for (int i = 0; i < count / 2; ++i) {
       const auto pair = read<std::uint8_t>(from, i);
       out[2 * i] = decode(static_cast<std::uint8_t>(pair & 15u));
       out[2 * i + 1] = decode(static_cast<std::uint8_t>(pair >> 4));
     }
-  } else {
-    // Eight codes fill Bits bytes.
-    for (int i = 0; i < count; i += 8, from += Bits) {
-      std::uint64_t codes = 0;
-      std::memcpy(&codes, from, Bits);
-      for (int j = 0; j < 8; ++j) {
-        out[i + j] = decode(static_cast<std::uint8_t>((codes >> (j * Bits)) & ((1u << Bits) - 1u)));
-      }
-    }
   }
 }
 
 // w = scale * code + bias; the product is exact with 16-bit scales, so the sum is the only rounding.
+struct Affine {
+  float scale, bias;
+
+  // A code below the upper half of 2^23 is 2^23 + code: converting integers takes processors four times as long.
+  void four(Halves codes_in_words, float* out) const {
+    const Floats codes = std::bit_cast<Floats>(codes_in_words) - 0x1p23f;
+    for (int i = 0; i < 4; ++i) out[i] = fused(scale, codes[i], bias);
+  }
+  void eight(Bytes codes_in_halves, float* out) const {
+    const auto halves = std::bit_cast<Halves>(codes_in_halves), upper = Halves{} + 0x4b00;
+    four(weave_low(halves, upper), out);
+    four(weave_high(halves, upper), out + 4);
+  }
+  void sixteen(Bytes codes, float* out) const {
+    eight(weave_low(codes, Bytes{}), out);
+    eight(weave_high(codes, Bytes{}), out + 8);
+  }
+};
+
+// Eight codes of Bits bits as eight bytes: the upper half of them moves up, then that of each half, then that of each pair.
 template <int Bits>
-void affine_group(const std::byte* from, int count, float scale, float bias, float* __restrict out) {
-  unpack<Bits>(from, count, out, [=](std::uint8_t code) { return fused(scale, static_cast<float>(code), bias); });
+std::uint64_t spread(std::uint64_t codes) {
+  constexpr std::uint64_t kFour = (std::uint64_t{1} << 4 * Bits) - 1;
+  constexpr std::uint64_t kTwo = ((1u << 2 * Bits) - 1u) * 0x0000000100000001u;
+  constexpr std::uint64_t kOne = ((1u << Bits) - 1u) * 0x0001000100010001u;
+  codes = (codes & kFour) | (codes << (32 - 4 * Bits) & kFour << 32);
+  codes = (codes & kTwo) | (codes << (16 - 2 * Bits) & kTwo << 16);
+  return (codes & kOne) | (codes << (8 - Bits) & kOne << 8);
 }
 
-void group_of(const Storage& storage, const std::byte* from, const std::byte* scales, const std::byte* biases,
-              std::size_t group, int count, float* out) {
-  switch (storage.encoding) {
-    case Encoding::affine: {
-      const float scale = read_number(storage.type, scales, group);
-      const float bias = read_number(storage.type, biases, group);
-      switch (storage.bits) {
-        case 2: return affine_group<2>(from, count, scale, bias, out);
-        case 3: return affine_group<3>(from, count, scale, bias, out);
-        case 4: return affine_group<4>(from, count, scale, bias, out);
-        case 5: return affine_group<5>(from, count, scale, bias, out);
-        case 6: return affine_group<6>(from, count, scale, bias, out);
-        default: assert(storage.bits == 8); return affine_group<8>(from, count, scale, bias, out);
+template <int Bits>
+void affine_group(const std::byte* from, int count, Affine affine, float* __restrict out) {
+  int i = 0;
+  if constexpr (Bits == 8) {
+    for (; i + 16 <= count; i += 16) affine.sixteen(read_vector<Bytes>(from + i), out + i);
+  } else if constexpr (Bits == 4) {
+    for (; i + 32 <= count; i += 32) {
+      const auto pairs = read_vector<Bytes>(from + i / 2);
+      const Bytes even = pairs & 15, odd = pairs >> 4;
+      affine.sixteen(weave_low(even, odd), out + i);
+      affine.sixteen(weave_high(even, odd), out + i + 16);
+    }
+  }
+  for (; i < count; i += 8) {
+    std::uint64_t codes = 0;
+    std::memcpy(&codes, from + i / 8 * Bits, Bits);
+    if constexpr (Bits < 8) codes = spread<Bits>(codes);
+    const std::uint64_t both[2] = {codes, 0};
+    affine.eight(weave_low(std::bit_cast<Bytes>(both), Bytes{}), out + i);
+  }
+}
+
+// The packed elements begin..end of a row.
+struct Packed {
+  const Storage& storage;
+  const std::byte* values;
+  const std::byte* scales;
+  const std::byte* biases;  // affine only
+  int begin, end;
+
+  // Calls decode(from, number of the group, count, to) for the elements of each group.
+  template <class Decode>
+  void for_each_group(float* out, Decode decode) const {
+    for (int i = begin; i < end;) {
+      const int group = i / storage.group;
+      const int stop = std::min(end, (group + 1) * storage.group);
+      decode(values + i / 8 * storage.bits, static_cast<std::size_t>(group), stop - i, out + (i - begin));
+      i = stop;
+    }
+  }
+};
+
+template <int Bits>
+void affine(const Packed& row, float* out) {
+  row.for_each_group(out, [&](const std::byte* from, std::size_t group, int count, float* to) {
+    const Affine number{read_number(row.storage.type, row.scales, group), read_number(row.storage.type, row.biases, group)};
+    affine_group<Bits>(from, count, number, to);
+  });
+}
+
+void unpack_row(const Packed& row, float* out) {
+  switch (row.storage.encoding) {
+    case Encoding::affine:
+      switch (row.storage.bits) {
+        case 2: return affine<2>(row, out);
+        case 3: return affine<3>(row, out);
+        case 4: return affine<4>(row, out);
+        case 5: return affine<5>(row, out);
+        case 6: return affine<6>(row, out);
+        default: assert(row.storage.bits == 8); return affine<8>(row, out);
       }
-    }
-    case Encoding::mxfp4: {
-      const float scale = from_e8m0(read<std::uint8_t>(scales, group));
-      return unpack<4>(from, count, out, [=](std::uint8_t code) { return kE2m1[code] * scale; });
-    }
-    case Encoding::nvfp4: {
-      const float scale = kE4m3[read<std::uint8_t>(scales, group)];
-      return unpack<4>(from, count, out, [=](std::uint8_t code) { return kE2m1[code] * scale; });
-    }
-    case Encoding::mxfp8: {
-      const float scale = from_e8m0(read<std::uint8_t>(scales, group));
-      return unpack<8>(from, count, out, [=](std::uint8_t code) { return kE4m3[code] * scale; });
-    }
+    case Encoding::mxfp4:
+      return row.for_each_group(out, [&](const std::byte* from, std::size_t group, int count, float* to) {
+        const float scale = from_e8m0(read<std::uint8_t>(row.scales, group));
+        unpack<4>(from, count, to, [=](std::uint8_t code) { return kE2m1[code] * scale; });
+      });
+    case Encoding::nvfp4:
+      return row.for_each_group(out, [&](const std::byte* from, std::size_t group, int count, float* to) {
+        const float scale = kE4m3[read<std::uint8_t>(row.scales, group)];
+        unpack<4>(from, count, to, [=](std::uint8_t code) { return kE2m1[code] * scale; });
+      });
+    case Encoding::mxfp8:
+      return row.for_each_group(out, [&](const std::byte* from, std::size_t group, int count, float* to) {
+        const float scale = from_e8m0(read<std::uint8_t>(row.scales, group));
+        unpack<8>(from, count, to, [=](std::uint8_t code) { return kE4m3[code] * scale; });
+      });
     case Encoding::plain: assert(false);
   }
 }
@@ -150,16 +216,8 @@ void dequantise(const link::Matrix& matrix, int expert, int row, int begin, int 
   }
   assert(begin % 8 == 0 && count % 8 == 0);
   const std::size_t scale_row = e * matrix.scale_expert_bytes + r * matrix.scale_row_bytes;
-  const std::byte* scales = matrix.scales + scale_row;
   const std::byte* biases = matrix.biases ? matrix.biases + scale_row : nullptr;
-  const int end = begin + count;
-  for (int i = begin; i < end;) {
-    const int group = i / storage.group;
-    const int stop = std::min(end, (group + 1) * storage.group);
-    const std::byte* from = values + i / 8 * storage.bits;
-    group_of(storage, from, scales, biases, group, stop - i, out + (i - begin));
-    i = stop;
-  }
+  unpack_row({storage, values, matrix.scales + scale_row, biases, begin, begin + count}, out);
 }
 
 }  // namespace lapidary::cpu
