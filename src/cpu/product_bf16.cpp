@@ -78,11 +78,11 @@ void multiply_lines(const float* const* x, WeightRows w, int rows, float* sums) 
     int begin = 0;
 #if defined(__aarch64__)
     if constexpr (R == 1) {
-      begin = weights_by_hand(w.cols);
-      if (begin) multiply_four_rows(x[0], w.values, w.row_bytes, begin, w.ahead(), sums);
+      begin = w.cols / FourRows::kLineWeights * FourRows::kLineWeights;
+      if (begin) FourRows(x[0], w.values, w.row_bytes, w.ahead()).multiply(begin, sums);
     }
 #endif
-    multiply_from<R, C>(begin, x, w, sums + c * kLanes);
+    if (begin < w.cols) multiply_from<R, C>(begin, x, w, sums + c * kLanes);
     w.values += C * w.row_bytes;
   }
   for (; c < rows; ++c) {

@@ -7,7 +7,7 @@ namespace lapidary::cpu {
 
 // More lines are faster with a panel, widened once for all of them.
 inline bool multiplies_bf16(const Lines& lines, const link::Matrix& w) {
-  return w.storage.encoding == Encoding::plain && w.storage.type == DType::bf16 && lines.count <= 8;
+  return w.storage.encoding == Encoding::plain && w.storage.type == DType::bf16 && lines.count <= 16;
 }
 
 // As multiply_panel.

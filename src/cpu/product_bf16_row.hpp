@@ -1,75 +1,97 @@
-// Products of one line with four weight rows of bfloat16, by hand for Arm: 2.03 cycles for 8 weights on a Neoverse N1, of which
-// two are their four operations. Compilers' orders take 2.3 to 2.5: a weave, which takes 2 cycles, cannot leave a pipe together with
-// an fma, which takes 4. Weights are loaded two steps and widened one step before they are multiplied.
+// Products of one line with four weight rows of bfloat16 on Arm, in instructions that stay in the order in which they are written.
+//
+// 8 weights cost four operations: two weaves, which widen them, and two fmas. A Neoverse N1 begins two a cycle, but a weave, which
+// takes 2 cycles, cannot leave a pipe together with an fma, which takes 4. So pairs of them alternate, and weights are loaded two
+// steps and widened one step before they are multiplied: 2.03 cycles. Compilers' orders take 2.3 to 2.5.
 #pragma once
-
-#include <cstddef>
-
-namespace lapidary::cpu {
-
-// How many of `count` weights multiply_four_rows takes: whole cache lines, of which it reads 16 weights more.
-constexpr int weights_by_hand(int count) { return count < 48 ? 0 : (count - 16) / 32 * 32; }
 
 #if defined(__aarch64__)
 
-#define LAPIDARY_ROW(sum0, sum1, x0, x1, w0, w1, loaded, row) \
-  "fmla v" #sum0 ".4s, v" #x0 ".4s, v" #w0 ".4s\n"            \
-  "fmla v" #sum1 ".4s, v" #x1 ".4s, v" #w1 ".4s\n"            \
-  "zip1 v" #w0 ".8h, v31.8h, v" #loaded ".8h\n"               \
-  "zip2 v" #w1 ".8h, v31.8h, v" #loaded ".8h\n"               \
-  "ldr q" #loaded ", [%[" #row "]], #16\n"
-#define LAPIDARY_STEP(x0, x1, next0, next1, fetched)   \
-  "ldp q" #next0 ", q" #next1 ", [%[x]], #32\n"        \
-  "prfm pldl2keep, [%[ahead], #" #fetched "]\n"        \
-  LAPIDARY_ROW(0, 1, x0, x1, 8, 9, 16, row0)           \
-  LAPIDARY_ROW(2, 3, x0, x1, 10, 11, 17, row1)         \
-  LAPIDARY_ROW(4, 5, x0, x1, 12, 13, 18, row2)         \
-  LAPIDARY_ROW(6, 7, x0, x1, 14, 15, 19, row3)
-#define LAPIDARY_FIRST(w0, w1, loaded, row)      \
-  "ldr q" #loaded ", [%[" #row "]], #16\n"       \
-  "zip1 v" #w0 ".8h, v31.8h, v" #loaded ".8h\n"  \
-  "zip2 v" #w1 ".8h, v31.8h, v" #loaded ".8h\n"  \
-  "ldr q" #loaded ", [%[" #row "]], #16\n"
+#include <arm_neon.h>
 
-// sums: [4, 8]. count: from weights_by_hand, not 0. Fetches as many bytes from `ahead` on as it multiplies.
-inline void multiply_four_rows(const float* x, const std::byte* weights, std::size_t row_bytes, int count,
-                               const std::byte* ahead, float* sums) {
-  const std::byte *row0 = weights, *row1 = row0 + row_bytes, *row2 = row1 + row_bytes, *row3 = row2 + row_bytes;
-  int lines = count / 32;
-  asm volatile(
-      "movi v31.2d, #0\n"
-      "ldp q0, q1, [%[sums]]\n"
-      "ldp q2, q3, [%[sums], #32]\n"
-      "ldp q4, q5, [%[sums], #64]\n"
-      "ldp q6, q7, [%[sums], #96]\n"
-      LAPIDARY_FIRST(8, 9, 16, row0)
-      LAPIDARY_FIRST(10, 11, 17, row1)
-      LAPIDARY_FIRST(12, 13, 18, row2)
-      LAPIDARY_FIRST(14, 15, 19, row3)
-      "ldp q20, q21, [%[x]], #32\n"
-      "1:\n"
-      LAPIDARY_STEP(20, 21, 22, 23, 0)
-      LAPIDARY_STEP(22, 23, 20, 21, 64)
-      LAPIDARY_STEP(20, 21, 22, 23, 128)
-      LAPIDARY_STEP(22, 23, 20, 21, 192)
-      "add %[ahead], %[ahead], #256\n"
-      "subs %w[lines], %w[lines], #1\n"
-      "b.ne 1b\n"
-      "stp q0, q1, [%[sums]]\n"
-      "stp q2, q3, [%[sums], #32]\n"
-      "stp q4, q5, [%[sums], #64]\n"
-      "stp q6, q7, [%[sums], #96]\n"
-      : [x] "+r"(x), [row0] "+r"(row0), [row1] "+r"(row1), [row2] "+r"(row2), [row3] "+r"(row3), [ahead] "+r"(ahead),
-        [lines] "+r"(lines)
-      : [sums] "r"(sums)
-      : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17",
-        "v18", "v19", "v20", "v21", "v22", "v23", "v31", "cc", "memory");
-}
+#include <cstddef>
 
-#undef LAPIDARY_FIRST
-#undef LAPIDARY_STEP
-#undef LAPIDARY_ROW
+#define LAPIDARY_INLINE inline __attribute__((always_inline))
 
-#endif
+namespace lapidary::cpu {
+
+class FourRows {
+ public:
+  static constexpr int kLineWeights = 32;  // of a cache line
+
+  // x and the rows from `weights` on are multiplied; as many bytes are fetched from `ahead` on.
+  LAPIDARY_INLINE FourRows(const float* x, const std::byte* weights, std::size_t row_bytes, const std::byte* ahead)
+      : x_(x), ahead_(ahead) {
+    for (int c = 0; c < 4; ++c) {
+      row_[c] = weights + c * row_bytes;
+      sum_[c][0] = sum_[c][1] = vdupq_n_f32(0.0f);
+    }
+  }
+
+  // The sums of the first `count` weights by lanes. count: a multiple of kLineWeights, not 0. sums: [4, 8]
+  LAPIDARY_INLINE void multiply(int count, float* sums) {
+    asm volatile("" : : : "memory");  // the loads below are unknown to the compiler
+    load(left_[0]);
+    for (int c = 0; c < 4; ++c) {
+      load(row_[c], loaded_[c]);
+      widen(c);
+      load(row_[c], loaded_[c]);
+    }
+    for (; count > kLineWeights; count -= kLineWeights) {
+      step<0, 2>();
+      step<1, 2>();
+      step<2, 2>();
+      step<3, 2>();
+      ahead_ += 256;
+    }
+    step<0, 2>();
+    step<1, 2>();
+    step<2, 1>();
+    step<3, 0>();
+    for (int c = 0; c < 4; ++c) {
+      vst1q_f32(sums + c * 8, sum_[c][0]);
+      vst1q_f32(sums + c * 8 + 4, sum_[c][1]);
+    }
+  }
+
+ private:
+  // One instruction each, or a pair; `load` moves the pointer on.
+  LAPIDARY_INLINE void load(float32x4_t (&x)[2]) {
+    asm volatile("ldp %q0, %q1, [%2], #32" : "=w"(x[0]), "=w"(x[1]), "+r"(x_));
+  }
+  static LAPIDARY_INLINE void load(const std::byte*& at, uint16x8_t& halves) {
+    asm volatile("ldr %q0, [%1], #16" : "=w"(halves), "+r"(at));
+  }
+  LAPIDARY_INLINE void widen(int c) {
+    asm volatile("zip1 %0.8h, %1.8h, %2.8h" : "=w"(weight_[c][0]) : "w"(zero_), "w"(loaded_[c]));
+    asm volatile("zip2 %0.8h, %1.8h, %2.8h" : "=w"(weight_[c][1]) : "w"(zero_), "w"(loaded_[c]));
+  }
+  LAPIDARY_INLINE void add_products(int c, const float32x4_t (&x)[2]) {
+    asm volatile("fmla %0.4s, %1.4s, %2.4s" : "+w"(sum_[c][0]) : "w"(x[0]), "w"(weight_[c][0]));
+    asm volatile("fmla %0.4s, %1.4s, %2.4s" : "+w"(sum_[c][1]) : "w"(x[1]), "w"(weight_[c][1]));
+  }
+
+  // Eight weights of each row. Left: how many steps follow, up to 2.
+  template <int Step, int Left>
+  LAPIDARY_INLINE void step() {
+    if constexpr (Left > 0) load(left_[(Step + 1) % 2]);
+    asm volatile("prfm pldl2keep, [%0, %1]" : : "r"(ahead_), "n"(Step * 64));
+    for (int c = 0; c < 4; ++c) {
+      add_products(c, left_[Step % 2]);
+      if constexpr (Left > 0) widen(c);
+      if constexpr (Left > 1) load(row_[c], loaded_[c]);
+    }
+  }
+
+  const float* x_;
+  const std::byte* row_[4];
+  const std::byte* ahead_;
+  float32x4_t sum_[4][2], weight_[4][2], left_[2][2];
+  uint16x8_t loaded_[4], zero_ = vdupq_n_u16(0);
+};
 
 }  // namespace lapidary::cpu
+
+#undef LAPIDARY_INLINE
+
+#endif
