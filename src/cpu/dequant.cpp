@@ -7,30 +7,10 @@
 #include <cstring>
 #include <limits>
 
-#include "checkpoint/bf16.hpp"
-#include "cpu/math.hpp"
-#include "cpu/weave.hpp"
+#include "cpu/affine.hpp"
 
 namespace lapidary::cpu {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "weights are read as little-endian numbers");
-
-template <class T>
-T read(const std::byte* from, std::size_t index) {
-  T value;
-  std::memcpy(&value, from + index * sizeof(T), sizeof(T));
-  return value;
-}
-
-float from_f16(std::uint16_t bits) {
-  const std::uint32_t magnitude = bits & 0x7fffu;
-  // Moving the fields into place leaves the exponent 112 too low; the product is exact, also for subnormal numbers.
-  const float finite = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
-  const std::uint32_t special = magnitude >= 0x7c00u ? 0x7f800000u : 0u;  // infinity, NaN
-  const std::uint32_t sign = (bits & 0x8000u) << 16;
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(finite) | special | sign);
-}
 
 // 2^(code - 127); code 0 is 2^-127.
 float from_e8m0(std::uint8_t code) {
@@ -54,15 +34,6 @@ constexpr std::array<float, 256> make_e4m3() {
   return table;
 }
 constexpr std::array<float, 256> kE4m3 = make_e4m3();
-
-// A scale or bias of an affine encoding.
-float read_number(DType type, const std::byte* from, std::size_t index) {
-  switch (type) {
-    case DType::bf16: return from_bf16(read<std::uint16_t>(from, index));
-    case DType::f16: return from_f16(read<std::uint16_t>(from, index));
-    default: assert(type == DType::f32); return read<float>(from, index);
-  }
-}
 
 void plain(DType type, const std::byte* from, int count, float* __restrict out) {
   switch (type) {
@@ -92,59 +63,6 @@ void unpack(const std::byte* from, int count, float* __restrict out, Decode deco
   }
 }
 
-// w = scale * code + bias; the product is exact with 16-bit scales, so the sum is the only rounding.
-struct Affine {
-  float scale, bias;
-
-  // A code below the upper half of 2^23 is 2^23 + code: converting integers takes processors four times as long.
-  void four(Halves codes_in_words, float* out) const {
-    const Floats codes = std::bit_cast<Floats>(codes_in_words) - 0x1p23f;
-    for (int i = 0; i < 4; ++i) out[i] = fused(scale, codes[i], bias);
-  }
-  void eight(Bytes codes_in_halves, float* out) const {
-    const auto halves = std::bit_cast<Halves>(codes_in_halves), upper = Halves{} + 0x4b00;
-    four(weave_low(halves, upper), out);
-    four(weave_high(halves, upper), out + 4);
-  }
-  void sixteen(Bytes codes, float* out) const {
-    eight(weave_low(codes, Bytes{}), out);
-    eight(weave_high(codes, Bytes{}), out + 8);
-  }
-};
-
-// Eight codes of Bits bits as eight bytes: the upper half of them moves up, then that of each half, then that of each pair.
-template <int Bits>
-std::uint64_t spread(std::uint64_t codes) {
-  constexpr std::uint64_t kFour = (std::uint64_t{1} << 4 * Bits) - 1;
-  constexpr std::uint64_t kTwo = ((1u << 2 * Bits) - 1u) * 0x0000000100000001u;
-  constexpr std::uint64_t kOne = ((1u << Bits) - 1u) * 0x0001000100010001u;
-  codes = (codes & kFour) | (codes << (32 - 4 * Bits) & kFour << 32);
-  codes = (codes & kTwo) | (codes << (16 - 2 * Bits) & kTwo << 16);
-  return (codes & kOne) | (codes << (8 - Bits) & kOne << 8);
-}
-
-template <int Bits>
-void affine_group(const std::byte* from, int count, Affine affine, float* __restrict out) {
-  int i = 0;
-  if constexpr (Bits == 8) {
-    for (; i + 16 <= count; i += 16) affine.sixteen(read_vector<Bytes>(from + i), out + i);
-  } else if constexpr (Bits == 4) {
-    for (; i + 32 <= count; i += 32) {
-      const auto pairs = read_vector<Bytes>(from + i / 2);
-      const Bytes even = pairs & 15, odd = pairs >> 4;
-      affine.sixteen(weave_low(even, odd), out + i);
-      affine.sixteen(weave_high(even, odd), out + i + 16);
-    }
-  }
-  for (; i < count; i += 8) {
-    std::uint64_t codes = 0;
-    std::memcpy(&codes, from + i / 8 * Bits, Bits);
-    if constexpr (Bits < 8) codes = spread<Bits>(codes);
-    const std::uint64_t both[2] = {codes, 0};
-    affine.eight(weave_low(std::bit_cast<Bytes>(both), Bytes{}), out + i);
-  }
-}
-
 // The packed elements begin..end of a row.
 struct Packed {
   const Storage& storage;
@@ -168,8 +86,11 @@ struct Packed {
 template <int Bits>
 void affine(const Packed& row, float* out) {
   row.for_each_group(out, [&](const std::byte* from, std::size_t group, int count, float* to) {
-    const Affine number{read_number(row.storage.type, row.scales, group), read_number(row.storage.type, row.biases, group)};
-    affine_group<Bits>(from, count, number, to);
+    const Affine number(read_number(row.storage.type, row.scales, group), read_number(row.storage.type, row.biases, group));
+    for_each_eight<Bits>(from, count, number, [to](int i, Floats low, Floats high) {
+      std::memcpy(to + i, &low, sizeof low);
+      std::memcpy(to + i + 4, &high, sizeof high);
+    });
   });
 }
 

@@ -1,6 +1,7 @@
 #include "cpu/product_bf16.hpp"
 
 #include <bit>
+#include <cstring>
 
 #include "checkpoint/bf16.hpp"
 #include "cpu/math.hpp"
@@ -15,7 +16,7 @@ constexpr int kTogether = 4;  // weight rows walked side by side
 constexpr int kLine = 32;     // weights of a cache line
 constexpr std::size_t kLineSums = kTogether * kLanes;
 
-// Bytes between what is multiplied and what is fetched, at least; less than a cache of the second level.
+// Bytes between what is multiplied and what is fetched into the cache of the second level, at least.
 constexpr std::size_t kAhead = 16384;
 
 // Weight rows walked side by side.

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "cpu/math.hpp"
+
 namespace lapidary::cpu {
 
 using Bytes = std::uint8_t __attribute__((vector_size(16)));
@@ -21,8 +23,15 @@ inline Bytes weave_high(Bytes a, Bytes b) {
 inline Halves weave_low(Halves a, Halves b) { return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11); }
 inline Halves weave_high(Halves a, Halves b) { return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15); }
 
+// a * b + c, each as the scalar `fused`
+inline Floats fused(Floats a, Floats b, Floats c) {
+  Floats result;
+  for (int i = 0; i < 4; ++i) result[i] = fused(a[i], b[i], c[i]);
+  return result;
+}
+
 template <class Vector>
-Vector read_vector(const std::byte* from) {
+inline Vector read_vector(const void* from) {
   Vector vector;
   std::memcpy(&vector, from, sizeof vector);
   return vector;
