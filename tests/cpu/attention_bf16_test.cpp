@@ -20,12 +20,13 @@ constexpr int kCapacity = 320;
 struct Way {
   std::string name;
   cpu::AttendBf16 attend;
+  const cpu::AttendTogether* together = nullptr;
 };
 
 // The fastest last.
 std::vector<Way> all_ways() {
-  std::vector<Way> all = {{"portable", cpu::portable_attention()}};
-  if (cpu::has_bf16() && cpu::bfmmla_attention()) all.push_back({"bfmmla", cpu::bfmmla_attention()});
+  std::vector<Way> all = {{"vector", cpu::vector_attention(), cpu::vector_together()}};
+  if (cpu::has_bf16() && cpu::bfmmla_attention()) all.push_back({"bfmmla", cpu::bfmmla_attention(), cpu::bfmmla_together()});
   if (cpu::has_avx2_fma() && cpu::avx2_attention()) all.push_back({"avx2", cpu::avx2_attention()});
   return all;
 }
@@ -148,8 +149,8 @@ void test_near(const Way& way, const Shape& shape) {
   };
 }
 
-void test_together(const cpu::AttendTogether& together, const Way& way, const Shape& shape) {
-  boost::ut::test(title(way, shape) + " has the same bits by all threads together") = [together, way, shape] {
+void test_together(const Way& way, const Shape& shape) {
+  boost::ut::test(title(way, shape) + " has the same bits by all threads together") = [way, shape] {
     Random random(3);
     constexpr int kLong = 4608;
     for (const int last : {0, 63, 64, 300, 2047, 2048, 4500}) {
@@ -157,7 +158,7 @@ void test_together(const cpu::AttendTogether& together, const Way& way, const Sh
       const FloatRows q = random_rows(random, 1, shape.heads.heads * shape.heads.head_dim);
       const FloatRows alone = attend(way, {last}, q, cache, shape);
       for (const int parts : {1, 2, 3, 7})
-        expect(same_bits(attend_together(together, last, q, cache, shape, parts)[0], alone[0]))
+        expect(same_bits(attend_together(*way.together, last, q, cache, shape, parts)[0], alone[0]))
             << "position" << last << "parts" << parts;
     }
   };
@@ -267,19 +268,20 @@ const suite<"bf16 attention"> bf16_attention = [] {
   };
 
   "the fastest way of this processor is taken"_test = [] {
-    expect(cpu::fastest_attention() == all_ways().back().attend) << all_ways().back().name;
+    const Way fastest = all_ways().back();
+    expect(cpu::fastest_attention() == fastest.attend) << fastest.name;
+    expect(cpu::fastest_together() == fastest.together) << fastest.name;
   };
 
   for (const Way& way : all_ways()) {
     for (const Shape& shape : kShapes) {
       test_near(way, shape);
-      // Number by number, the large shapes would take long and say no more.
-      if (way.name != "portable" || shape.heads.head_dim <= 64) test_independent(way, shape);
+      test_independent(way, shape);
     }
-    if (way.attend == cpu::fastest_attention() && cpu::fastest_together())
+    if (way.together)
       for (const Shape& shape : {Shape{{8, 1, 64}, 0}, Shape{{8, 1, 64}, 512}, Shape{{16, 1, 32}, 0}, Shape{{3, 1, 64}, 300},
                                  Shape{{8, 2, 128}, 0}})
-        test_together(*cpu::fastest_together(), way, shape);
+        test_together(way, shape);
     test_heads(way);
     test_rounding(way);
     test_no_number(way);
