@@ -390,9 +390,9 @@ class CpuExecutor final : public link::Executor {
   }
 
   void attend_bf16(Rows rows, In q, const link::KvCacheBf16& cache, HeadShape shape, int window, Out out, Part part) {
-    const AttendTogether* const together = fastest_together();
+    const AttendTogether* const together = instructions_.attention->together;
     if (!together || !attends_together(rows, shape, window, part))
-      return attention_bf16(rows, q, cache, shape, window, out, part);
+      return attention_bf16(rows, q, cache, shape, window, out, part, *instructions_.attention);
     bool begun = false;
     for_each_job(rows, q, shape, window, out, {0, pairs_of_heads(rows, shape)}, [&](const AttentionJob& job) {
       AttentionState state;

@@ -9,14 +9,14 @@ namespace lapidary::cpu {
 
 std::span<const Instructions> all_instructions() {
   static const Instructions all[] = {
-      {"portable", "nothing", true, &kPortableQ8},
+      {"portable", "nothing", true, &kPortableQ8, &kVectorAttention},
 #if defined(__aarch64__)
-      {"neon", "nothing", true, &kNeonQ8},
-      {"dotprod", "dot products of bytes", has_dotprod(), &kDotprodQ8},
-      {"i8mm", "matrix products of bytes and of bfloat16", has_i8mm() && has_bf16(), &kI8mmQ8},
+      {"neon", "nothing", true, &kNeonQ8, &kVectorAttention},
+      {"dotprod", "dot products of bytes", has_dotprod(), &kDotprodQ8, &kVectorAttention},
+      {"i8mm", "matrix products of bytes and of bfloat16", has_i8mm() && has_bf16(), &kI8mmQ8, &kBfmmlaAttention},
 #elif defined(__x86_64__)
-      {"avx2", "AVX2 and FMA", has_avx2_fma(), &kAvx2Q8},
-      {"avx512", "AVX-512 (F, BW, DQ, VL, VNNI)", has_avx512_vnni(), &kAvx512Q8},
+      {"avx2", "AVX2 and FMA", has_avx2_fma(), &kAvx2Q8, &kAvx2Attention},
+      {"avx512", "AVX-512 (F, BW, DQ, VL, VNNI)", has_avx512_vnni(), &kAvx512Q8, &kAvx2Attention},
 #endif
   };
   return all;

@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "cpu/attention_bf16.hpp"
 #include "cpu/q8.hpp"
 
 namespace lapidary::cpu {
@@ -13,6 +14,7 @@ struct Instructions {
   std::string_view needs;  // what a processor must have for it
   bool here;               // whether this one has it
   const Q8Kernels* products;
+  const AttentionKernels* attention;
 };
 
 // Those of this family of processors; each is faster than the ones before it.
