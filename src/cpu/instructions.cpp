@@ -22,8 +22,8 @@ std::span<const Instructions> all_instructions() {
   return all;
 }
 
-const Instructions& best_instructions() {
-  return *std::ranges::find_if(all_instructions() | std::views::reverse, &Instructions::here);
+const Instructions& best_instructions(std::span<const Instructions> all) {
+  return *std::ranges::find_if(all | std::views::reverse, &Instructions::here);
 }
 
 }  // namespace lapidary::cpu

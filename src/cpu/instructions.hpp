@@ -21,6 +21,6 @@ struct Instructions {
 std::span<const Instructions> all_instructions();
 
 // The last ones that this processor has.
-const Instructions& best_instructions();
+const Instructions& best_instructions(std::span<const Instructions> all = all_instructions());
 
 }  // namespace lapidary::cpu
