@@ -15,7 +15,9 @@ std::span<const Instructions> all_instructions() {
       {"dotprod", "dot products of bytes", has_dotprod(), &kDotprodQ8, &kVectorAttention},
       {"i8mm", "matrix products of bytes and of bfloat16", has_i8mm() && has_bf16(), &kI8mmQ8, &kBfmmlaAttention},
 #elif defined(__x86_64__)
+      {"sse4.1", "SSE4.1", has_sse41(), &kSse41Q8, &kVectorAttention},
       {"avx2", "AVX2 and FMA", has_avx2_fma(), &kAvx2Q8, &kAvx2Attention},
+      {"avx-vnni", "AVX2, FMA and AVX-VNNI", has_avx_vnni(), &kAvxVnniQ8, &kAvx2Attention},
       {"avx512", "AVX-512 (F, BW, DQ, VL, VNNI)", has_avx512_vnni(), &kAvx512Q8, &kAvx2Attention},
 #endif
   };
