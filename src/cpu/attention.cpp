@@ -81,8 +81,7 @@ void attention(Rows rows, In q, const link::KvCache& cache, HeadShape shape, int
   const int row_count = static_cast<int>(rows.size());
   assert(d % kLanes == 0 && cache.capacity % kTile == 0);
   // Heads outside, rows inside: neighbouring rows find their keys in the cache.
-  const Range range = share(shape.heads * row_count, part);
-  for (int index = range.begin; index < range.end; ++index) {
+  for_each_own(shape.heads * row_count, part, [&](int index) {
     const int head = index / row_count, r = index % row_count;
     const graph::Row& row = rows[r];
     const float* query = q[r] + static_cast<std::size_t>(head) * d;
@@ -98,7 +97,7 @@ void attention(Rows rows, In q, const link::KvCache& cache, HeadShape shape, int
                        result);
     }
     for (int i = 0; i < d; ++i) result[i] /= softmax.sum;
-  }
+  });
 }
 
 }  // namespace lapidary::cpu

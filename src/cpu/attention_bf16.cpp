@@ -29,8 +29,9 @@ void qkv_norm_rope_bf16(Rows rows, In qkv, In angles, const float* q_norm, const
 
 void attention_bf16(Rows rows, In q, const link::KvCacheBf16& cache, HeadShape shape, int window, Out out, Part part,
                     const AttentionKernels& kernels) {
-  const Range mine = share(pairs_of_heads(rows, shape), part);
-  for_each_job(rows, q, shape, window, out, mine, [&](const AttentionJob& job) { kernels.attend(job, cache); });
+  for_each_share(pairs_of_heads(rows, shape), part, 1, [&](Range pairs) {
+    for_each_job(rows, q, shape, window, out, pairs, [&](const AttentionJob& job) { kernels.attend(job, cache); });
+  });
 }
 
 bool attends_together(Rows rows, HeadShape shape, int window, Part part) {

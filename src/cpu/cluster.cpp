@@ -29,8 +29,7 @@ void multiply_tokens(const float* x, const link::Matrix& table, const std::int32
 }  // namespace
 
 void top(int rows, In scores, int count, int used, OutIds ids, Part part) {
-  const Range range = share(rows, part);
-  for (int r = range.begin; r < range.end; ++r) {
+  for_each_own(rows, part, [&](int r) {
     const auto score = [z = scores[r]](std::int32_t i) { return or_lowest(z[i]); };
     // The best so far, in order: most lose against the last of them.
     std::int32_t* best = ids[r];
@@ -41,21 +40,22 @@ void top(int rows, In scores, int count, int used, OutIds ids, Part part) {
       for (; place > 0 && score(i) > score(best[place - 1]); --place) best[place] = best[place - 1];
       best[place] = i;
     }
-  }
+  });
 }
 
 void cluster_logits(int rows, In x, InIds clusters, int used, int cluster_tokens, const link::Matrix& table,
                     const std::int32_t* order, Out logits, OutIds tokens, Part part) {
   const int count = used * cluster_tokens;
-  const Range range = share(count, part, kTogether);
-  for (int r = 0; r < rows; ++r) {
-    for (int first = range.begin; first < range.end; first += kTogether) {
-      const int end = std::min(range.end, first + kTogether);
-      for (int i = first; i < end; ++i)
-        tokens[r][i] = order[static_cast<std::size_t>(clusters[r][i / cluster_tokens]) * cluster_tokens + i % cluster_tokens];
-      multiply_tokens(x[r], table, tokens[r] + first, end - first, logits[r] + first);
+  for_each_share(count, part, kTogether, [&](Range range) {
+    for (int r = 0; r < rows; ++r) {
+      for (int first = range.begin; first < range.end; first += kTogether) {
+        const int end = std::min(range.end, first + kTogether);
+        for (int i = first; i < end; ++i)
+          tokens[r][i] = order[static_cast<std::size_t>(clusters[r][i / cluster_tokens]) * cluster_tokens + i % cluster_tokens];
+        multiply_tokens(x[r], table, tokens[r] + first, end - first, logits[r] + first);
+      }
     }
-  }
+  });
 }
 
 }  // namespace lapidary::cpu

@@ -65,8 +65,8 @@ int cores_of(std::string_view quota, std::string_view period) {
   return static_cast<int>(std::clamp<std::int64_t>((*granted - 1) / *of + 1, 1, kMostThreads));
 }
 
-// The least that a group at `path` or one above it grants. In a container the path may be the host's, which is not to be seen there;
-// the group at the mount is the container's own then.
+// The least that a group at `path` or one above it grants. In a container the path may be the host's, which is not to be seen
+// there; the group at the mount is the container's own then.
 template <class CoresAt>
 int least_cores(const std::string& mount, std::string_view path, CoresAt cores_at) {
   int least = cores_at(mount);

@@ -10,38 +10,34 @@
 namespace lapidary::cpu {
 
 void embed(Rows rows, const link::Matrix& table, float scale, Out out, Part part) {
-  const Range range = share(static_cast<int>(rows.size()), part);
-  for (int r = range.begin; r < range.end; ++r) {
+  for_each_own(static_cast<int>(rows.size()), part, [&](int r) {
     dequantise(table, 0, rows[r].token, 0, table.cols, out[r]);
     for (int i = 0; i < table.cols; ++i) out[r][i] *= scale;
-  }
+  });
 }
 
 void embed_pair(Rows rows, const link::Matrix& table, float scale, In hidden, Out out, Part part) {
   embed(rows, table, scale, out, part);
-  const Range range = share(static_cast<int>(rows.size()), part);
-  for (int r = range.begin; r < range.end; ++r) std::copy_n(hidden[r], table.cols, out[r] + table.cols);
+  for_each_own(static_cast<int>(rows.size()), part, [&](int r) { std::copy_n(hidden[r], table.cols, out[r] + table.cols); });
 }
 
 void rope_angles(Rows rows, std::span<const float> frequencies, Out out, Part part) {
   const std::size_t half = frequencies.size();
-  const Range range = share(static_cast<int>(rows.size()), part);
-  for (int r = range.begin; r < range.end; ++r) {
+  for_each_own(static_cast<int>(rows.size()), part, [&](int r) {
     const auto position = static_cast<float>(rows[r].position);
     for (std::size_t i = 0; i < half; ++i) {
       const float angle = position * frequencies[i];
       out[r][i] = std::cos(angle);
       out[r][half + i] = std::sin(angle);
     }
-  }
+  });
 }
 
 void ple_inputs(Rows rows, In projected, const link::Matrix& table, const float* norm, int layers, int width,
                 float projection_scale, float table_scale, float epsilon, Out out, Part part) {
   constexpr float kHalfRoot = 0.707106781f;  // 2^(-1/2)
   constexpr int kPiece = 256;
-  const Range range = share(static_cast<int>(rows.size()) * layers, part);
-  for (int index = range.begin; index < range.end; ++index) {
+  for_each_own(static_cast<int>(rows.size()) * layers, part, [&](int index) {
     const int r = index / layers, begin = index % layers * width;
     const float* a = projected[r] + begin;
     float* to = out[r] + begin;
@@ -55,7 +51,7 @@ void ple_inputs(Rows rows, In projected, const link::Matrix& table, const float*
         to[piece + i] = (to[piece + i] * factor * norm[piece + i] + entry[i] * table_scale) * kHalfRoot;
       }
     }
-  }
+  });
 }
 
 }  // namespace lapidary::cpu

@@ -56,6 +56,22 @@ struct Now {
   RoundState& state;
   const graph::Request* request = nullptr;
   const graph::Selection* selection = nullptr;
+  const Q8Tile* quantised = nullptr;  // its rows, where all threads have quantised them together
+};
+
+// Where a run is. Changes between steps alone.
+struct Walk {
+  std::span<const SegmentId> segments;
+  const link::Run& run;
+  Now now;
+  std::size_t segment = 0, step = 0;  // the one that comes next
+  const BoundStep* bound = nullptr;   // the one that is on
+  bool quantises = false;             // its rows, before it
+  Q8Tile quantised{};
+  std::array<graph::SelectRow, graph::kMaxVerifyRows> select_rows{};
+  graph::Selection selection{};
+  double segment_begin_s = 0, step_begin_s = 0;
+  bool cancelled = false;
 };
 
 double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -80,27 +96,9 @@ class CpuExecutor final : public link::Executor {
   bool run(std::span<const SegmentId> segments, const link::Run& run) override {
     assert(run.chunk.output_count <= program_.plan.verify_rows);
     RoundState& state = states_[run.slot];
-    bool cancelled = false;  // decided by the first thread before each segment
-    team_.run([&](Part part) {
-      for (const SegmentId id : segments) {
-        if (run.cancel) {
-          if (part.index == 0) cancelled = run.cancel->load(std::memory_order_relaxed);
-          team_.sync();
-          if (cancelled) return;
-        }
-        const double begin = part.index == 0 ? now_s() : 0.0;
-        double step_begin = begin;
-        for (const BoundStep& bound : segments_[static_cast<std::size_t>(id)]) {
-          const std::size_t rows = play(bound, run, state, part);
-          if (run.times && part.index == 0 && rows) {
-            const double end = now_s();
-            run.times->push_back({id, bound.step, rows, std::exchange(step_begin, end), end});
-          }
-        }
-        if (run.report && part.index == 0) run.report->seconds[static_cast<std::size_t>(id)] += now_s() - begin;
-      }
-    });
-    if (cancelled) return false;
+    Walk walk{.segments = segments, .run = run, .now = {.slot = run.slot, .state = state, .request = run.request}};
+    team_.run([&] { return next_turn(walk); }, [&](Part part) { work(walk, part); });
+    if (walk.cancelled) return false;
     if (run.report && segments.back() == SegmentId::select) {
       run.report->result.accepted = state.accepted;
       for (int i = 0; i <= state.accepted; ++i) run.report->result.tokens[i] = next(i);
@@ -137,33 +135,99 @@ class CpuExecutor final : public link::Executor {
   link::ReadLimit measure_read_limit() override { return cpu::measure_read_limit(program_.plan.threads); }
 
  private:
-  // Returns the number of rows; all threads are done with them.
-  std::size_t play(const BoundStep& bound, const link::Run& run, RoundState& state, Part part) {
-    const Step& step = *bound.step;
-    if (step.op == Op::round_rows) {
-      if (step.rows == RowSet::draft) draft_row(state, run.slot, draft_row_, part);
-      else verify_rows(state, run.slot, round_rows_, part);
-      if (part.index == 0 && step.rows == RowSet::verify) round_count_ = state.drafted + 1;
-      team_.sync();
-      return step.rows == RowSet::draft ? 1 : round_count_;
+  // What a team does in a run: everything between the steps, and those that are too small to share.
+  Turn next_turn(Walk& walk) {
+    if (std::exchange(walk.quantises, false)) return Turn::shared;  // the products are next
+    for (;;) {
+      if (walk.bound) finish_step(walk);
+      if (!begin_step(walk)) return Turn::end;
+      const BoundStep& bound = *walk.bound;
+      if (bound.step->op == Op::round_rows) {
+        make_rows(walk);
+      } else if (is_for_one(bound.step->op, walk.now.rows.size())) {
+        execute(bound, walk.now, Part{});
+      } else if (bound.q8) {
+        const int n = static_cast<int>(walk.now.rows.size());
+        walk.quantises = quantises_together(n, matrices_of(bound), Part{0, team_.size()});
+        const Q8Weights w = matrices_of(bound)[0].weights();
+        const Q8Room& room = thread_rooms_[0];
+        walk.quantised = {.format = w.format, .rows = n, .cols = w.cols, .q = room.q, .factors = room.factors};
+        walk.now.quantised = walk.quantises ? &walk.quantised : nullptr;
+        return Turn::shared;
+      } else {
+        return attends_with_all(bound, walk.now) ? Turn::everyone : Turn::shared;
+      }
     }
-    Now now{.slot = run.slot, .state = state, .request = run.request};
-    now.rows = rows_of(step, run, now.first);
-    if (now.rows.empty()) return 0;
-    // Every thread has its own: small, and cheaper than a barrier.
-    std::array<graph::SelectRow, graph::kMaxVerifyRows> select_rows;
-    graph::Selection selection;
-    if (step.op == Op::sample && run.request) {
-      fill_selection(step, *run.request, state, now.rows.size(), select_rows, selection);
-      now.selection = &selection;
+  }
+
+  // A row is the work of one thread in these, or all rows are.
+  static bool is_for_one(Op op, std::size_t rows) {
+    switch (op) {
+      case Op::keep_draft:
+      case Op::accept: return true;
+      case Op::embed:
+      case Op::embed_pair:
+      case Op::rope_angles:
+      case Op::rms_norm:
+      case Op::residual_norm:
+      case Op::route:
+      case Op::moe_combine:
+      case Op::top:
+      case Op::sample: return rows == 1;
+      default: return false;
     }
-    execute(bound, now, part);
-    team_.sync();
-    if (run.tap) {
-      if (part.index == 0) (*run.tap)(result_of(bound, now));
-      team_.sync();
+  }
+
+  // The next step that has rows. False: there is none, or the run was cancelled.
+  bool begin_step(Walk& walk) {
+    for (; walk.segment < walk.segments.size(); ++walk.segment, walk.step = 0) {
+      const SegmentId id = walk.segments[walk.segment];
+      if (walk.step == 0) {
+        walk.cancelled = walk.run.cancel && walk.run.cancel->load(std::memory_order_relaxed);
+        if (walk.cancelled) return false;
+        walk.segment_begin_s = walk.step_begin_s = now_s();
+      }
+      for (const auto& steps = segments_[static_cast<std::size_t>(id)]; walk.step < steps.size();) {
+        walk.bound = &steps[walk.step++];
+        walk.now.first = 0;
+        walk.now.rows = rows_of(*walk.bound->step, walk.run, walk.now.first);
+        if (walk.bound->step->op == Op::round_rows || !walk.now.rows.empty()) {
+          if (walk.bound->step->op == Op::sample && walk.run.request) fill_selection(walk);
+          return true;
+        }
+      }
+      if (walk.run.report) walk.run.report->seconds[static_cast<std::size_t>(id)] += now_s() - walk.segment_begin_s;
     }
-    return now.rows.size();
+    return false;
+  }
+
+  void finish_step(Walk& walk) {
+    const BoundStep& bound = *walk.bound;
+    if (walk.run.tap && bound.step->op != Op::round_rows) (*walk.run.tap)(result_of(bound, walk.now));
+    if (!walk.run.times) return;
+    const double end_s = now_s();
+    walk.run.times->push_back({walk.segments[walk.segment], bound.step, walk.now.rows.size(),
+                               std::exchange(walk.step_begin_s, end_s), end_s});
+  }
+
+  void make_rows(Walk& walk) {
+    const Step& step = *walk.bound->step;
+    if (step.rows == RowSet::draft) {
+      draft_row(walk.now.state, walk.now.slot, draft_row_, Part{});
+    } else {
+      verify_rows(walk.now.state, walk.now.slot, round_rows_, Part{});
+      round_count_ = static_cast<std::size_t>(walk.now.state.drafted) + 1;
+    }
+    walk.now.rows = rows_of(step, walk.run, walk.now.first);
+  }
+
+  // The part of one thread in the step that the walk has come to.
+  void work(const Walk& walk, Part part) {
+    const BoundStep& bound = *walk.bound;
+    if (walk.quantises)
+      quantise_together(static_cast<int>(walk.now.rows.size()), rows<const float>(bound.in[0], walk.now), matrices_of(bound)[0],
+                        thread_rooms_[0], part);
+    else execute(bound, walk.now, part);
   }
 
   // `first`: the number of the first of them in the row table
@@ -177,17 +241,19 @@ class CpuExecutor final : public link::Executor {
   }
 
   // Row r of a round chooses the token after r drafts; a draft comes after those that are there.
-  void fill_selection(const Step& step, const graph::Request& request, const RoundState& state, std::size_t rows,
-                      std::span<graph::SelectRow> select_rows, graph::Selection& selection) const {
-    const std::size_t words = request.masks.size() / rows;
+  static void fill_selection(Walk& walk) {
+    const graph::Request& request = *walk.run.request;
+    const RoundState& state = walk.now.state;
+    const std::size_t rows = walk.now.rows.size(), words = request.masks.size() / rows;
     for (std::size_t r = 0; r < rows; ++r) {
-      const bool draft = step.rows == RowSet::draft;
+      const bool draft = walk.bound->step->rows == RowSet::draft;
       const std::size_t drafts = draft ? static_cast<std::size_t>(state.drafted) : r;
-      select_rows[r] = {.index = state.emitted + static_cast<std::int64_t>(drafts),
-                        .drafted = std::span(state.drafts).first(drafts)};
-      if (!draft && !request.masks.empty()) select_rows[r].mask = request.masks.subspan(r * words, words);
+      walk.select_rows[r] = {.index = state.emitted + static_cast<std::int64_t>(drafts),
+                             .drafted = std::span(state.drafts).first(drafts)};
+      if (!draft && !request.masks.empty()) walk.select_rows[r].mask = request.masks.subspan(r * words, words);
     }
-    selection = {request.sampling, request.counts, select_rows.first(rows)};
+    walk.selection = {request.sampling, request.counts, std::span(walk.select_rows).first(rows)};
+    walk.now.selection = &walk.selection;
   }
 
   link::StepResult result_of(const BoundStep& bound, const Now& now) const {
@@ -389,6 +455,12 @@ class CpuExecutor final : public link::Executor {
     }
   }
 
+  bool attends_with_all(const BoundStep& bound, const Now& now) const {
+    const graph::Dims& d = bound.step->dims;
+    return bound.step->op == Op::attention && program_.plan.bf16_kv && instructions_.attention->together &&
+           attends_together(now.rows, {d.heads, d.kv_heads, d.head_dim}, d.window, Part{0, team_.size()});
+  }
+
   void attend_bf16(Rows rows, In q, const link::KvCacheBf16& cache, HeadShape shape, int window, Out out, Part part) {
     const AttendTogether* const together = instructions_.attention->together;
     if (!together || !attends_together(rows, shape, window, part))
@@ -407,20 +479,19 @@ class CpuExecutor final : public link::Executor {
     });
   }
 
+  static std::span<const Q8Matrix> matrices_of(const BoundStep& bound) {
+    return std::span(bound.q8_matrices).first(bound.matrix_count);
+  }
+
   void execute_q8(const BoundStep& bound, const Now& now, Part part) {
     const Step& step = *bound.step;
     const graph::Dims& d = step.dims;
     const int n = static_cast<int>(now.rows.size());
     const In in = rows<const float>(bound.in[0], now);
     const Out out = rows<float>(bound.out[0], now);
-    const auto w = std::span(bound.q8_matrices).first(bound.matrix_count);
+    const auto w = matrices_of(bound);
     Q8Room room = thread_rooms_[part.index];
-    Q8Tile together;
-    if (quantises_together(n, w, part)) {
-      together = quantise_together(n, in, w[0], thread_rooms_[0], part);
-      team_.sync();
-      room.ready = &together;
-    }
+    room.ready = now.quantised;
     switch (step.op) {
       case Op::linear: return linear_q8(n, in, w, out, room, part);
       case Op::linear_gelu_mul: return linear_gelu_mul_q8(n, in, w[0], w[1], out, room, part);

@@ -5,37 +5,34 @@
 namespace lapidary::cpu {
 namespace {
 
-// Calls work(expert, lines) so that the rows that picked an expert meet its weights together. x_of(pick) and out_of(pick) are
-// where a pick reads and writes.
+// Calls work(expert, lines, range of weight rows) so that the rows that picked an expert meet its weights together. x_of(pick) and
+// out_of(pick) are where a pick reads and writes.
 template <class XOf, class OutOf, class Work>
-void for_each_expert(int rows, InIds ids, int used, int experts, XOf x_of, OutOf out_of, Work work) {
-  for_each_batch(rows, ids, used, experts, [&](std::span<const Pick> picks) {
-    for_each_group(picks, kMaxLines, [&](std::span<const Pick> same) {
-      Lines lines;
-      for (const Pick& pick : same) lines.add(x_of(pick), out_of(pick));
-      work(same.front().expert, lines);
-    });
-  });
+void for_each_expert(int rows, InIds ids, int used, const link::Matrix& weight, Part part, XOf x_of, OutOf out_of, Work work) {
+  for_each_expert_share(rows, ids, used, weight.experts, kMaxLines, weight.rows, kPanel, part,
+                        [&](std::span<const Pick> same, Range range) {
+                          Lines lines;
+                          for (const Pick& pick : same) lines.add(x_of(pick), out_of(pick));
+                          work(same.front().expert, lines, range);
+                        });
 }
 
 }  // namespace
 
 void expert_gelu_mul(int rows, In x, InIds ids, int used, const link::Matrix& gate, const link::Matrix& up, Out out,
                      Part part) {
-  const Range range = share(gate.rows, part, kGrain);
   for_each_expert(
-      rows, ids, used, gate.experts, [&](const Pick& pick) { return x[pick.row]; },
+      rows, ids, used, gate, part, [&](const Pick& pick) { return x[pick.row]; },
       [&](const Pick& pick) { return out[pick.row] + pick.slot * gate.rows; },
-      [&](int expert, const Lines& lines) { multiply_gelu_mul(lines, gate, up, expert, range); });
+      [&](int expert, const Lines& lines, Range range) { multiply_gelu_mul(lines, gate, up, expert, range); });
 }
 
 void expert_linear(int rows, In x, InIds ids, int used, const link::Matrix& weight, Out out, Part part) {
-  const Range range = share(weight.rows, part, kGrain);
   for_each_expert(
-      rows, ids, used, weight.experts,
+      rows, ids, used, weight, part,
       [&](const Pick& pick) { return x[pick.row] + pick.slot * weight.cols; },
       [&](const Pick& pick) { return out[pick.row] + pick.slot * weight.rows; },
-      [&](int expert, const Lines& lines) { multiply(lines, weight, expert, range); });
+      [&](int expert, const Lines& lines, Range range) { multiply(lines, weight, expert, range); });
 }
 
 }  // namespace lapidary::cpu

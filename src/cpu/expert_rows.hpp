@@ -7,7 +7,7 @@
 #include <compare>
 #include <span>
 
-#include "cpu/kernels.hpp"
+#include "cpu/share.hpp"
 
 namespace lapidary::cpu {
 
@@ -48,6 +48,26 @@ void for_each_group(std::span<const Pick> picks, std::size_t most, Work work) {
     work(picks.subspan(i, count));
     i += count;
   }
+}
+
+// Calls work(picks, range) with at most `most` picks of one expert and ranges of 0..size in whole grains, so that the threads share
+// the sizes of all experts in use, most of them whole.
+template <class Work>
+void for_each_expert_share(int rows, InIds ids, int used, int experts, std::size_t most, int size, int grain, Part part,
+                           Work work) {
+  const int grains = (size + grain - 1) / grain;
+  for_each_batch(rows, ids, used, experts, [&](std::span<const Pick> picks) {
+    int groups = 0;
+    for_each_group(picks, most, [&](std::span<const Pick>) { ++groups; });
+    for_each_share(groups * grains, part, 1, [&](Range mine) {
+      int begin = 0;  // of the group's grains among all
+      for_each_group(picks, most, [&](std::span<const Pick> same) {
+        const Range its = overlap(mine, begin, grains);
+        if (its.begin < its.end) work(same, Range{its.begin * grain, std::min(size, its.end * grain)});
+        begin += grains;
+      });
+    });
+  });
 }
 
 }  // namespace lapidary::cpu

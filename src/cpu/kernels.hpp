@@ -16,10 +16,13 @@
 
 namespace lapidary::cpu {
 
-// The share of one thread.
+class Board;
+
+// One of the threads that share a step. What it does of it, see share.hpp.
 struct Part {
   int index = 0;
   int count = 1;
+  Board* board = nullptr;  // null: a fixed share
 };
 
 // Row r of a buffer begins at data + r * stride.

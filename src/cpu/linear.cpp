@@ -20,38 +20,42 @@ void for_each_run(int rows, In x, Out out, Work work) {
 void linear(int rows, In x, std::span<const link::Matrix* const> weights, Out out, Part part) {
   int total = 0;
   for (const link::Matrix* w : weights) total += w->rows;
-  const Range mine = share(total, part, kGrain);
-  int offset = 0;  // of a weight's first output
-  for (const link::Matrix* w : weights) {
-    const Range range{std::max(0, mine.begin - offset), std::min(w->rows, mine.end - offset)};
-    for_each_run(rows, x, {out.data + offset, out.stride}, [&](const Lines& lines, int) { multiply(lines, *w, 0, range); });
-    offset += w->rows;
-  }
+  for_each_share(total, part, kPanel, [&](Range mine) {
+    int offset = 0;  // of a weight's first output
+    for (const link::Matrix* w : weights) {
+      const Range range = overlap(mine, offset, w->rows);
+      for_each_run(rows, x, {out.data + offset, out.stride}, [&](const Lines& lines, int) { multiply(lines, *w, 0, range); });
+      offset += w->rows;
+    }
+  });
 }
 
 void linear_gelu_mul(int rows, In x, const link::Matrix& gate, const link::Matrix& up, Out out, Part part) {
-  const Range range = share(gate.rows, part, kGrain);
-  for_each_run(rows, x, out, [&](const Lines& lines, int) { multiply_gelu_mul(lines, gate, up, 0, range); });
+  for_each_share(gate.rows, part, kPanel, [&](Range range) {
+    for_each_run(rows, x, out, [&](const Lines& lines, int) { multiply_gelu_mul(lines, gate, up, 0, range); });
+  });
 }
 
 void linear_gelu_gate(int rows, In x, const link::Matrix& weight, In factor, Out out, Part part) {
-  const Range range = share(weight.rows, part, kGrain);
-  for_each_run(rows, x, out, [&](const Lines& lines, int first) {
-    for_each_product(lines, weight, 0, range, [&](int line, int n, int count, const float* y) {
-      const float* f = factor[first + line] + n;
-      float* to = lines.out[line] + n;
-      for (int j = 0; j < count; ++j) to[j] = gelu(y[j]) * f[j];
+  for_each_share(weight.rows, part, kPanel, [&](Range range) {
+    for_each_run(rows, x, out, [&](const Lines& lines, int first) {
+      for_each_product(lines, weight, 0, range, [&](int line, int n, int count, const float* y) {
+        const float* f = factor[first + line] + n;
+        float* to = lines.out[line] + n;
+        for (int j = 0; j < count; ++j) to[j] = gelu(y[j]) * f[j];
+      });
     });
   });
 }
 
 void linear_softcap(int rows, In x, const link::Matrix& weight, float cap, Out out, Part part) {
-  const Range range = share(weight.rows, part, kGrain);
-  for_each_run(rows, x, out, [&](const Lines& lines, int) {
-    if (cap == 0.0f) return multiply(lines, weight, 0, range);
-    for_each_product(lines, weight, 0, range, [&](int line, int n, int count, const float* y) {
-      float* to = lines.out[line] + n;
-      for (int j = 0; j < count; ++j) to[j] = cap * tanh(y[j] / cap);
+  for_each_share(weight.rows, part, kPanel, [&](Range range) {
+    for_each_run(rows, x, out, [&](const Lines& lines, int) {
+      if (cap == 0.0f) return multiply(lines, weight, 0, range);
+      for_each_product(lines, weight, 0, range, [&](int line, int n, int count, const float* y) {
+        float* to = lines.out[line] + n;
+        for (int j = 0; j < count; ++j) to[j] = cap * tanh(y[j] / cap);
+      });
     });
   });
 }

@@ -13,10 +13,8 @@ using Pointers = std::array<const float*, kTileRows>;
 
 constexpr int kTogetherValues = 2048;  // half of them take 0.4 us: a barrier must cost less
 
-// The part of `range` that lies in begin..begin + size, counted from `begin`; it may be empty.
-Range clipped(Range range, int begin, int size) {
-  return {std::clamp(range.begin - begin, 0, size), std::clamp(range.end - begin, 0, size)};
-}
+// Steps that a thread takes at least: fewer would begin their streams too often.
+constexpr int kGrain = 16;
 
 // Up to kTileRows rows of activations, quantised once for all weights of one format.
 class Tile {
@@ -53,18 +51,19 @@ class Tile {
 template <class Work>
 void for_each_tile(int rows, In x, Out out, int steps, const Q8Room& room, Part part, Work work) {
   const int tiles = (rows + kTileRows - 1) / kTileRows;
-  const Range mine = share(tiles * steps, part);
   Tile tile(room);
-  for (int t = mine.begin / steps; t * steps < mine.end; ++t) {
-    const int first = t * kTileRows;
-    std::array<float*, kTileRows> y{};
-    tile.begin();
-    for (int r = first; r < std::min(rows, first + kTileRows); ++r) {
-      y[tile.rows()] = out[r];
-      tile.add(x[r]);
+  for_each_share(tiles * steps, part, kGrain, [&](Range mine) {
+    for (int t = mine.begin / steps; t * steps < mine.end; ++t) {
+      const int first = t * kTileRows;
+      std::array<float*, kTileRows> y{};
+      tile.begin();
+      for (int r = first; r < std::min(rows, first + kTileRows); ++r) {
+        y[tile.rows()] = out[r];
+        tile.add(x[r]);
+      }
+      work(tile, y, first, overlap(mine, t * steps, steps));
     }
-    work(tile, y, first, clipped(mine, t * steps, steps));
-  }
+  });
 }
 
 std::array<float*, kTileRows> products_of(const Q8Room& room) {
@@ -102,24 +101,6 @@ void gelu_mul(Tile& tile, const Q8Kernels& kernels, const Q8Weights& gate, const
     });
 }
 
-// Calls work(picks, range) with at most kTileRows picks of one expert, so that the steps of all experts in use are shared evenly,
-// most experts whole.
-template <class Work>
-void for_each_expert_share(int rows, InIds ids, int used, const Q8Matrix& weight, Part part, Work work) {
-  const int steps = weight.walk.steps();
-  for_each_batch(rows, ids, used, weight.matrix->experts, [&](std::span<const Pick> picks) {
-    int groups = 0;
-    for_each_group(picks, kTileRows, [&](std::span<const Pick>) { ++groups; });
-    const Range mine = share(groups * steps, part);
-    int begin = 0;  // of the group's steps among all
-    for_each_group(picks, kTileRows, [&](std::span<const Pick> same) {
-      const Range range = clipped(mine, begin, steps);
-      if (range.begin < range.end) work(same, range);
-      begin += steps;
-    });
-  });
-}
-
 }  // namespace
 
 bool quantises_together(int rows, std::span<const Q8Matrix> weights, Part part) {
@@ -133,7 +114,7 @@ Q8Tile quantise_together(int rows, In x, const Q8Matrix& weight, const Q8Room& c
   const Q8Tile tile{.format = w.format, .rows = rows, .cols = w.cols, .q = common.q, .factors = common.factors};
   Pointers all{};
   for (int r = 0; r < rows; ++r) all[r] = x[r];
-  weight.kernels->quantise(all.data(), tile, share(w.cols / w.format.group, part));
+  for_each_share(w.cols / w.format.group, part, 1, [&](Range groups) { weight.kernels->quantise(all.data(), tile, groups); });
   return tile;
 }
 
@@ -144,7 +125,7 @@ void linear_q8(int rows, In x, std::span<const Q8Matrix> weights, Out out, const
     int begin = 0;  // of the matrix's steps among all
     for (const Q8Matrix& matrix : weights) {
       const Q8Weights w = matrix.weights();
-      const Range its = clipped(range, begin, w.walk.steps());
+      const Range its = overlap(range, begin, w.walk.steps());
       if (its.begin < its.end) multiply(tile, *matrix.kernels, w, y.data(), its);
       for (int r = 0; r < tile.rows(); ++r) y[r] += w.rows;
       begin += w.walk.steps();
@@ -185,7 +166,8 @@ void linear_softcap_q8(int rows, In x, const Q8Matrix& weight, float cap, Out ou
 void expert_gelu_mul_q8(int rows, In x, InIds ids, int used, const Q8Matrix& gate, const Q8Matrix& up, Out out,
                         const Q8Room& room, Part part) {
   Tile tile(room);
-  for_each_expert_share(rows, ids, used, gate, part, [&](std::span<const Pick> picks, Range steps) {
+  for_each_expert_share(rows, ids, used, gate.matrix->experts, kTileRows, gate.walk.steps(), kGrain, part,
+                        [&](std::span<const Pick> picks, Range steps) {
     std::array<float*, kTileRows> y{};
     tile.begin();
     for (const Pick& pick : picks) {
@@ -198,7 +180,8 @@ void expert_gelu_mul_q8(int rows, In x, InIds ids, int used, const Q8Matrix& gat
 
 void expert_linear_q8(int rows, In x, InIds ids, int used, const Q8Matrix& weight, Out out, const Q8Room& room, Part part) {
   Tile tile(room);
-  for_each_expert_share(rows, ids, used, weight, part, [&](std::span<const Pick> picks, Range steps) {
+  for_each_expert_share(rows, ids, used, weight.matrix->experts, kTileRows, weight.walk.steps(), kGrain, part,
+                        [&](std::span<const Pick> picks, Range steps) {
     std::array<float*, kTileRows> y{};
     tile.begin();
     for (const Pick& pick : picks) {

@@ -20,20 +20,18 @@ void scale_by(const float* x, float factor, const float* weight, int n, float* o
 }  // namespace
 
 void rms_norm(int rows, In x, const float* weight, int n, float epsilon, Out out, Part part) {
-  const Range range = share(rows, part);
-  for (int r = range.begin; r < range.end; ++r) scale_by(x[r], inverse_rms(x[r], n, epsilon), weight, n, out[r]);
+  for_each_own(rows, part, [&](int r) { scale_by(x[r], inverse_rms(x[r], n, epsilon), weight, n, out[r]); });
 }
 
 void residual_norm(int rows, Out h, In y, const float* post_norm, const float* scalar, int n, float epsilon,
                    std::span<const NormOutput> outputs, Part part) {
   const float layer_factor = scalar ? *scalar : 1.0f;
-  const Range range = share(rows, part);
-  for (int r = range.begin; r < range.end; ++r) {
+  for_each_own(rows, part, [&](int r) {
     float* residual = h[r];
     const float* update = y[r];
     const float update_factor = inverse_rms(update, n, epsilon);
     for (int i = 0; i < n; ++i) residual[i] = (residual[i] + update[i] * update_factor * post_norm[i]) * layer_factor;
-    if (outputs.empty()) continue;
+    if (outputs.empty()) return;
     const float factor = inverse_rms(residual, n, epsilon);
     for (const NormOutput& output : outputs) {
       float* out = output.out[r];
@@ -41,15 +39,14 @@ void residual_norm(int rows, Out h, In y, const float* post_norm, const float* s
       if (output.factor == 1.0f) continue;
       for (int i = 0; i < n; ++i) out[i] *= output.factor;
     }
-  }
+  });
 }
 
 void moe_combine(int rows, Out h, In dense, In experts, In weights, int used, const MoeNorms& norms, int n, float epsilon,
                  Out next, Part part) {
   assert(n <= graph::kMaxHidden);
   const float layer_factor = norms.scalar ? *norms.scalar : 1.0f;
-  const Range range = share(rows, part);
-  for (int r = range.begin; r < range.end; ++r) {
+  for_each_own(rows, part, [&](int r) {
     float* residual = h[r];
     float mixed[graph::kMaxHidden];  // the mixture, then norm(dense; w0) + norm(mixture; w1)
     std::fill_n(mixed, n, 0.0f);
@@ -64,7 +61,7 @@ void moe_combine(int rows, Out h, In dense, In experts, In weights, int used, co
     const float sum_factor = inverse_rms(mixed, n, epsilon);
     for (int i = 0; i < n; ++i) residual[i] = (residual[i] + mixed[i] * sum_factor * norms.sum[i]) * layer_factor;
     if (norms.next) scale_by(residual, inverse_rms(residual, n, epsilon), norms.next, n, next[r]);
-  }
+  });
 }
 
 }  // namespace lapidary::cpu

@@ -27,13 +27,12 @@ void for_each_head(Rows rows, In qkv, In angles, const float* q_norm, const floa
                    float epsilon, bool own_kv, Out q, Part part, StoreKey store_key, StoreValue store_value) {
   const int d = shape.head_dim;
   const int units = shape.heads + (own_kv ? 2 * shape.kv_heads : 0);  // of a row: query heads, key heads, value heads
-  const Range range = share(static_cast<int>(rows.size()) * units, part);
-  for (int index = range.begin; index < range.end; ++index) {
+  for_each_own(static_cast<int>(rows.size()) * units, part, [&](int index) {
     const int r = index / units, unit = index % units;
     if (unit < shape.heads) {
       const float* x = qkv[r] + static_cast<std::size_t>(unit) * d;
       norm_rope(x, inverse_rms(x, d, epsilon), q_norm, angles[r], d, q[r] + static_cast<std::size_t>(unit) * d);
-      continue;
+      return;
     }
     const int head = (unit - shape.heads) % shape.kv_heads;
     const bool is_key = unit < shape.heads + shape.kv_heads;
@@ -46,7 +45,7 @@ void for_each_head(Rows rows, In qkv, In angles, const float* q_norm, const floa
     } else {
       store_value(rows[r], head, x, factor);
     }
-  }
+  });
 }
 
 }  // namespace lapidary::cpu

@@ -15,7 +15,6 @@ namespace lapidary::cpu {
 
 inline constexpr int kPanel = 16;  // weight rows of a panel
 inline constexpr int kMaxLines = 128;
-inline constexpr int kGrain = 8;   // shares of weight rows begin at multiples of this
 
 // Activation rows that meet the same weights. A line's product with weight row n goes to out + n.
 struct Lines {

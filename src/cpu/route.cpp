@@ -8,9 +8,8 @@
 namespace lapidary::cpu {
 void route(int rows, In scores, const float* expert_scale, int experts, int used, OutIds ids, Out weights, Part part) {
   assert(used <= experts);
-  top(rows, scores, experts, used, ids, part);
-  const Range range = share(rows, part);
-  for (int r = range.begin; r < range.end; ++r) {
+  for_each_own(rows, part, [&](int r) {
+    top(1, {scores[r], 0}, experts, used, {ids[r], 0}, Part{});
     const float* z = scores[r];
     const std::int32_t* picked = ids[r];
     float* weight = weights[r];
@@ -20,7 +19,7 @@ void route(int rows, In scores, const float* expert_scale, int experts, int used
       sum += weight[slot];
     }
     for (int slot = 0; slot < used; ++slot) weight[slot] = weight[slot] / sum * expert_scale[picked[slot]];
-  }
+  });
 }
 
 }  // namespace lapidary::cpu

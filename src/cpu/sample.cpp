@@ -352,14 +352,13 @@ void sample(int rows, In logits, InIds tokens, int n, In maxima, const graph::Se
             OutIds candidates, Part part) {
   static const graph::Selection kLargest{};
   assert(!selection || selection->rows.size() >= static_cast<std::size_t>(rows));
-  const Range range = share(rows, part);
-  for (int r = range.begin; r < range.end; ++r) {
+  for_each_own(rows, part, [&](int r) {
     const std::int32_t* listed = tokens.data ? tokens[r] : nullptr;
     const std::int32_t place =
         sample_row(logits[r], listed, n, maxima.data ? maxima[r] : nullptr, selection ? *selection : kLargest,
                    selection ? selection->rows[r] : SelectRow{}, weights[r], candidates[r]);
     out[r][0] = listed ? listed[place] : place;
-  }
+  });
 }
 
 }  // namespace lapidary::cpu

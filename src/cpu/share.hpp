@@ -1,21 +1,25 @@
-// How work is divided: contiguous shares, decided by the numbers alone.
+// How a kernel gets at its work.
 #pragma once
 
-#include <algorithm>
-
-#include "cpu/kernels.hpp"
+#include "cpu/board.hpp"
 
 namespace lapidary::cpu {
 
-struct Range {
-  int begin = 0, end = 0;
-};
+// Calls work(Range) for what this part does of 0..total, in whole grains (the last may be short): what it gets hold of on the board
+// of its team, or a fixed share where it has none.
+template <class Work>
+void for_each_share(int total, Part part, int grain, Work work) {
+  if (part.board) return part.board->divide(total, part.index, grain, work);
+  const Range mine = share(total, part, grain);
+  if (mine.begin < mine.end) work(mine);
+}
 
-// The part's share of 0..total, in whole grains (the last may be short).
-inline Range share(int total, Part part, int grain = 1) {
-  const long grains = (total + grain - 1) / grain;
-  const auto at = [&](long index) { return static_cast<int>(std::min<long>(total, grains * index / part.count * grain)); };
-  return {at(part.index), at(part.index + 1)};
+// The same, one by one.
+template <class Work>
+void for_each_own(int total, Part part, Work work) {
+  for_each_share(total, part, 1, [&](Range range) {
+    for (int i = range.begin; i < range.end; ++i) work(i);
+  });
 }
 
 }  // namespace lapidary::cpu

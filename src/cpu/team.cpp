@@ -10,9 +10,9 @@
 namespace lapidary::cpu {
 namespace {
 
-// The steps of a round are microseconds apart, so a waiting thread looks for a while, lets others run for a while, and only then
-// sleeps. Where there are more threads than cores, the one that is waited for may need this one's core.
-constexpr int kSpins = 500, kYields = 200;
+// The steps of a round are microseconds apart, so a waiting thread looks for a while before it sleeps. It never yields: beside a
+// busy neighbour that costs the core for milliseconds.
+constexpr int kSpins = 2000;
 
 void pause() {
 #if defined(__x86_64__)
@@ -26,23 +26,26 @@ void pause() {
 
 int current_core() { return sched_getcpu(); }
 
-// Moves the calling thread to the core `distance` after `home` among those it may use, and lets it go again at once.
-void move_away(int home, int distance) {
+// Moves the calling thread to the next core after `core` that it may use and is_free, and lets it go again at once.
+template <class IsFree>
+void move_away(int core, IsFree is_free) {
   cpu_set_t allowed, one;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) <= distance) return;
-  int core = home;
-  for (int i = 0; i < distance; ++i)
-    do core = (core + 1) % CPU_SETSIZE;
-    while (!CPU_ISSET(core, &allowed));
-  CPU_ZERO(&one);
-  CPU_SET(core, &one);
-  if (sched_setaffinity(0, sizeof one, &one) == 0) sched_setaffinity(0, sizeof allowed, &allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  for (int i = 1; i < CPU_SETSIZE; ++i) {
+    const int other = (core + i) % CPU_SETSIZE;
+    if (!CPU_ISSET(other, &allowed) || !is_free(other)) continue;
+    CPU_ZERO(&one);
+    CPU_SET(other, &one);
+    if (sched_setaffinity(0, sizeof one, &one) == 0) sched_setaffinity(0, sizeof allowed, &allowed);
+    return;
+  }
 }
 
 #else
 
 int current_core() { return -1; }
-void move_away(int, int) {}
+template <class IsFree>
+void move_away(int, IsFree) {}
 
 #endif
 
@@ -60,46 +63,108 @@ void Barrier::wait() {
     if (phase_.load(std::memory_order_acquire) != phase) return;
     pause();
   }
-  for (int turn = 0; turn < kYields; ++turn) {
-    if (phase_.load(std::memory_order_acquire) != phase) return;
-    std::this_thread::yield();
-  }
   phase_.wait(phase, std::memory_order_acquire);
 }
 
-Team::Team(int threads) : size_(threads), barrier_(threads), cores_(static_cast<std::size_t>(threads)) {
-  assert(threads >= 1);
-  for (int index = 1; index < threads; ++index) workers_.emplace_back([this, index] { work(index); });
+Team::Team(int threads) : size_(threads), board_(threads), barrier_(threads), cores_(static_cast<std::size_t>(threads)) {
+  assert(threads >= 1 && threads < static_cast<int>(State::kLeft));
+  for (int index = 1; index < threads; ++index) workers_.emplace_back([this, index] { serve(index); });
 }
 
 Team::~Team() {
-  call_ = nullptr;
-  sync();
+  open(Sign::kIdle | Sign::kQuit);
   for (std::thread& worker : workers_) worker.join();
 }
 
-void Team::work(int index) {
+void Team::play() {
+  cores_[0].store(current_core(), std::memory_order_relaxed);
+  const Turn turn = next_();
+  if (turn != Turn::end) follow(0, open(turn));
+}
+
+void Team::serve(int index) {
+  const State state = come();
+  for (Sign sign = is_in(state) ? state.sign() : await(state.sign(), index); !sign.is(Sign::kQuit);)
+    sign = sign.is(Sign::kIdle) ? await(sign, index) : follow(index, sign);
+}
+
+// From a step that the thread is in to the end of the run.
+Team::Sign Team::follow(int index, Sign sign) {
+  while (!sign.is(Sign::kIdle)) {
+    board_.begin(index, sign.bits());
+    work_(Part{index, size_, sign.is(Sign::kEveryone) || size_ == 1 ? nullptr : &board_});
+    const State left = state_.fetch_add(State::kLeft, std::memory_order_acq_rel) + State::kLeft;
+    sign = left.is_over(size_) ? open(next_()) : await(sign, index);
+  }
+  return sign;
+}
+
+Team::Sign Team::open(Turn turn) {
+  return open(turn == Turn::end ? Sign::kIdle : turn == Turn::everyone ? Sign::kEveryone : 0);
+}
+
+// Begins what comes after the step that is over, with all that are present.
+Team::Sign Team::open(std::uint32_t kind) {
+  std::uint64_t bits = state_.load(std::memory_order_acquire);
+  while (sign_.load(std::memory_order_acquire) != State(bits).sign().bits()) pause();  // the end of a run is seen before its sign
+  while (!state_.compare_exchange_weak(bits, State(bits).next(kind).bits(), std::memory_order_acq_rel)) {}
+  const State state = State(bits).next(kind);
+  sign_.store(state.sign().bits(), std::memory_order_release);
+  if (static_cast<int>(state.present()) < size_) sign_.notify_all();
+  return state.sign();
+}
+
+// Waits until the step that the thread has left is no longer on: it is in the next one then.
+Team::Sign Team::await(Sign sign, int index) {
   for (;;) {
-    sync();
-    if (!call_) return;
-    keep_apart(index);
-    call_(function_, Part{index, size_});
-    sync();
+    for (int spin = 0; spin < kSpins; ++spin) {
+      const Sign now = sign_.load(std::memory_order_acquire);
+      if (now != sign) return now;
+      pause();
+    }
+    if (!go(sign)) continue;
+    sign_.wait(sign.bits(), std::memory_order_acquire);
+    if (index > 0) keep_apart(index);
+    const State state = come();
+    if (is_in(state)) return state.sign();
+    sign = state.sign();
   }
 }
 
-// The system likes to wake a thread on the core of the one that woke it. There both would share a core, each looking for the other,
-// until the system notices, many rounds later.
-void Team::keep_apart(int index) {
-  const int core = current_core(), home = cores_[0].load(std::memory_order_relaxed);
-  cores_[index].store(core, std::memory_order_relaxed);
-  const auto is_here = [core](const std::atomic<int>& other) { return other.load(std::memory_order_relaxed) == core; };
-  if (core >= 0 && std::any_of(cores_.begin(), cores_.begin() + index, is_here)) move_away(home, index);
+// A thread that has left the step is no longer present. False: the next one has begun, and it is in that.
+bool Team::go(Sign sign) {
+  std::uint64_t bits = state_.load(std::memory_order_relaxed);
+  while (State(bits).sign() == sign)
+    if (state_.compare_exchange_weak(bits, bits - State(bits).waiting(), std::memory_order_acq_rel)) return true;
+  return false;
 }
 
-void Team::begin() {
-  cores_[0].store(current_core(), std::memory_order_relaxed);
-  sync();
+// A thread that was elsewhere is present: in the step that is on or, if that is over, waiting for the next one.
+Team::State Team::come() {
+  for (;; pause()) {
+    std::uint64_t bits = state_.load(std::memory_order_acquire);
+    const State state = bits;
+    if (sign_.load(std::memory_order_acquire) != state.sign().bits()) continue;
+    const std::uint64_t one = state.is_over(size_) ? state.waiting() : State::kPresent;
+    if (state_.compare_exchange_weak(bits, bits + one, std::memory_order_acq_rel)) return state;
+  }
+}
+
+bool Team::is_in(State state) const { return state.sign().is(Sign::kIdle) || !state.is_over(size_); }
+
+// The system likes to wake a thread on the core of the one that woke it. There both would share a core until the system notices,
+// many rounds later.
+void Team::keep_apart(int index) {
+  const int core = current_core();
+  cores_[index].store(core, std::memory_order_relaxed);
+  const auto is_free = [&](int one) {
+    return std::none_of(cores_.begin(), cores_.end(), [&](const std::atomic<int>& other) {
+      return &other != &cores_[index] && other.load(std::memory_order_relaxed) == one;
+    });
+  };
+  if (core < 0 || is_free(core)) return;
+  move_away(core, is_free);
+  cores_[index].store(current_core(), std::memory_order_relaxed);
 }
 
 }  // namespace lapidary::cpu

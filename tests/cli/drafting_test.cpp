@@ -149,7 +149,7 @@ const suite<"drafting"> drafting = [] {
     }
     const Outcome people = lapidary(bench + "0.5");
     expect(people.status == 0_i && people.out.find("best fixed k") != std::string::npos) << people.out;
-    expect(std::ranges::count(people.out, '\n') == 3) << people.out;
+    expect(std::ranges::count(people.out, '\n') == 4) << people.out;
     for (const char* wrong : {"1.5", "-1", "most", "0.5 --ops", "0.5 -p 16"})
       expect(lapidary(bench + wrong).status == 2_i) << wrong;
   };
