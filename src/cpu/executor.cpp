@@ -60,7 +60,7 @@ struct Now {
 };
 
 // Where a run is. Changes between steps alone.
-struct Walk {
+struct Progress {
   std::span<const SegmentId> segments;
   const link::Run& run;
   Now now;
@@ -96,9 +96,9 @@ class CpuExecutor final : public link::Executor {
   bool run(std::span<const SegmentId> segments, const link::Run& run) override {
     assert(run.chunk.output_count <= program_.plan.verify_rows);
     RoundState& state = states_[run.slot];
-    Walk walk{.segments = segments, .run = run, .now = {.slot = run.slot, .state = state, .request = run.request}};
-    team_.run([&] { return next_turn(walk); }, [&](Part part) { work(walk, part); });
-    if (walk.cancelled) return false;
+    Progress progress{.segments = segments, .run = run, .now = {.slot = run.slot, .state = state, .request = run.request}};
+    team_.run([&] { return next_turn(progress); }, [&](Part part) { work(progress, part); });
+    if (progress.cancelled) return false;
     if (run.report && segments.back() == SegmentId::select) {
       run.report->result.accepted = state.accepted;
       for (int i = 0; i <= state.accepted; ++i) run.report->result.tokens[i] = next(i);
@@ -136,26 +136,26 @@ class CpuExecutor final : public link::Executor {
 
  private:
   // What a team does in a run: everything between the steps, and those that are too small to share.
-  Turn next_turn(Walk& walk) {
-    if (std::exchange(walk.quantises, false)) return Turn::shared;  // the products are next
+  Turn next_turn(Progress& progress) {
+    if (std::exchange(progress.quantises, false)) return Turn::shared;  // the products are next
     for (;;) {
-      if (walk.bound) finish_step(walk);
-      if (!begin_step(walk)) return Turn::end;
-      const BoundStep& bound = *walk.bound;
+      if (progress.bound) finish_step(progress);
+      if (!begin_step(progress)) return Turn::end;
+      const BoundStep& bound = *progress.bound;
       if (bound.step->op == Op::round_rows) {
-        make_rows(walk);
-      } else if (is_for_one(bound.step->op, walk.now.rows.size())) {
-        execute(bound, walk.now, Part{});
+        make_rows(progress);
+      } else if (is_for_one(bound.step->op, progress.now.rows.size())) {
+        execute(bound, progress.now, Part{});
       } else if (bound.q8) {
-        const int n = static_cast<int>(walk.now.rows.size());
-        walk.quantises = quantises_together(n, matrices_of(bound), Part{0, team_.size()});
+        const int n = static_cast<int>(progress.now.rows.size());
+        progress.quantises = quantises_together(n, matrices_of(bound), Part{0, team_.size()});
         const Q8Weights w = matrices_of(bound)[0].weights();
         const Q8Room& room = thread_rooms_[0];
-        walk.quantised = {.format = w.format, .rows = n, .cols = w.cols, .q = room.q, .factors = room.factors};
-        walk.now.quantised = walk.quantises ? &walk.quantised : nullptr;
+        progress.quantised = {.format = w.format, .rows = n, .cols = w.cols, .q = room.q, .factors = room.factors};
+        progress.now.quantised = progress.quantises ? &progress.quantised : nullptr;
         return Turn::shared;
       } else {
-        return attends_with_all(bound, walk.now) ? Turn::everyone : Turn::shared;
+        return attends_with_all(bound, progress.now) ? Turn::everyone : Turn::shared;
       }
     }
   }
@@ -179,55 +179,55 @@ class CpuExecutor final : public link::Executor {
   }
 
   // The next step that has rows. False: there is none, or the run was cancelled.
-  bool begin_step(Walk& walk) {
-    for (; walk.segment < walk.segments.size(); ++walk.segment, walk.step = 0) {
-      const SegmentId id = walk.segments[walk.segment];
-      if (walk.step == 0) {
-        walk.cancelled = walk.run.cancel && walk.run.cancel->load(std::memory_order_relaxed);
-        if (walk.cancelled) return false;
-        walk.segment_begin_s = walk.step_begin_s = now_s();
+  bool begin_step(Progress& progress) {
+    for (; progress.segment < progress.segments.size(); ++progress.segment, progress.step = 0) {
+      const SegmentId id = progress.segments[progress.segment];
+      if (progress.step == 0) {
+        progress.cancelled = progress.run.cancel && progress.run.cancel->load(std::memory_order_relaxed);
+        if (progress.cancelled) return false;
+        progress.segment_begin_s = progress.step_begin_s = now_s();
       }
-      for (const auto& steps = segments_[static_cast<std::size_t>(id)]; walk.step < steps.size();) {
-        walk.bound = &steps[walk.step++];
-        walk.now.first = 0;
-        walk.now.rows = rows_of(*walk.bound->step, walk.run, walk.now.first);
-        if (walk.bound->step->op == Op::round_rows || !walk.now.rows.empty()) {
-          if (walk.bound->step->op == Op::sample && walk.run.request) fill_selection(walk);
+      for (const auto& steps = segments_[static_cast<std::size_t>(id)]; progress.step < steps.size();) {
+        progress.bound = &steps[progress.step++];
+        progress.now.first = 0;
+        progress.now.rows = rows_of(*progress.bound->step, progress.run, progress.now.first);
+        if (progress.bound->step->op == Op::round_rows || !progress.now.rows.empty()) {
+          if (progress.bound->step->op == Op::sample && progress.run.request) fill_selection(progress);
           return true;
         }
       }
-      if (walk.run.report) walk.run.report->seconds[static_cast<std::size_t>(id)] += now_s() - walk.segment_begin_s;
+      if (progress.run.report) progress.run.report->seconds[static_cast<std::size_t>(id)] += now_s() - progress.segment_begin_s;
     }
     return false;
   }
 
-  void finish_step(Walk& walk) {
-    const BoundStep& bound = *walk.bound;
-    if (walk.run.tap && bound.step->op != Op::round_rows) (*walk.run.tap)(result_of(bound, walk.now));
-    if (!walk.run.times) return;
+  void finish_step(Progress& progress) {
+    const BoundStep& bound = *progress.bound;
+    if (progress.run.tap && bound.step->op != Op::round_rows) (*progress.run.tap)(result_of(bound, progress.now));
+    if (!progress.run.times) return;
     const double end_s = now_s();
-    walk.run.times->push_back({walk.segments[walk.segment], bound.step, walk.now.rows.size(),
-                               std::exchange(walk.step_begin_s, end_s), end_s});
+    progress.run.times->push_back({progress.segments[progress.segment], bound.step, progress.now.rows.size(),
+                               std::exchange(progress.step_begin_s, end_s), end_s});
   }
 
-  void make_rows(Walk& walk) {
-    const Step& step = *walk.bound->step;
+  void make_rows(Progress& progress) {
+    const Step& step = *progress.bound->step;
     if (step.rows == RowSet::draft) {
-      draft_row(walk.now.state, walk.now.slot, draft_row_, Part{});
+      draft_row(progress.now.state, progress.now.slot, draft_row_, Part{});
     } else {
-      verify_rows(walk.now.state, walk.now.slot, round_rows_, Part{});
-      round_count_ = static_cast<std::size_t>(walk.now.state.drafted) + 1;
+      verify_rows(progress.now.state, progress.now.slot, round_rows_, Part{});
+      round_count_ = static_cast<std::size_t>(progress.now.state.drafted) + 1;
     }
-    walk.now.rows = rows_of(step, walk.run, walk.now.first);
+    progress.now.rows = rows_of(step, progress.run, progress.now.first);
   }
 
-  // The part of one thread in the step that the walk has come to.
-  void work(const Walk& walk, Part part) {
-    const BoundStep& bound = *walk.bound;
-    if (walk.quantises)
-      quantise_together(static_cast<int>(walk.now.rows.size()), rows<const float>(bound.in[0], walk.now), matrices_of(bound)[0],
+  // The part of one thread in the step that is on.
+  void work(const Progress& progress, Part part) {
+    const BoundStep& bound = *progress.bound;
+    if (progress.quantises)
+      quantise_together(static_cast<int>(progress.now.rows.size()), rows<const float>(bound.in[0], progress.now), matrices_of(bound)[0],
                         thread_rooms_[0], part);
-    else execute(bound, walk.now, part);
+    else execute(bound, progress.now, part);
   }
 
   // `first`: the number of the first of them in the row table
@@ -241,19 +241,19 @@ class CpuExecutor final : public link::Executor {
   }
 
   // Row r of a round chooses the token after r drafts; a draft comes after those that are there.
-  static void fill_selection(Walk& walk) {
-    const graph::Request& request = *walk.run.request;
-    const RoundState& state = walk.now.state;
-    const std::size_t rows = walk.now.rows.size(), words = request.masks.size() / rows;
+  static void fill_selection(Progress& progress) {
+    const graph::Request& request = *progress.run.request;
+    const RoundState& state = progress.now.state;
+    const std::size_t rows = progress.now.rows.size(), words = request.masks.size() / rows;
     for (std::size_t r = 0; r < rows; ++r) {
-      const bool draft = walk.bound->step->rows == RowSet::draft;
+      const bool draft = progress.bound->step->rows == RowSet::draft;
       const std::size_t drafts = draft ? static_cast<std::size_t>(state.drafted) : r;
-      walk.select_rows[r] = {.index = state.emitted + static_cast<std::int64_t>(drafts),
+      progress.select_rows[r] = {.index = state.emitted + static_cast<std::int64_t>(drafts),
                              .drafted = std::span(state.drafts).first(drafts)};
-      if (!draft && !request.masks.empty()) walk.select_rows[r].mask = request.masks.subspan(r * words, words);
+      if (!draft && !request.masks.empty()) progress.select_rows[r].mask = request.masks.subspan(r * words, words);
     }
-    walk.selection = {request.sampling, request.counts, std::span(walk.select_rows).first(rows)};
-    walk.now.selection = &walk.selection;
+    progress.selection = {request.sampling, request.counts, std::span(progress.select_rows).first(rows)};
+    progress.now.selection = &progress.selection;
   }
 
   link::StepResult result_of(const BoundStep& bound, const Now& now) const {
