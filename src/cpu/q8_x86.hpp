@@ -59,13 +59,13 @@ struct Factors {
   float a = 0.0f, a_sum = 0.0f;
 };
 
-// A group of one row. q: [Group], for 4 bits the odd elements first
-template <int Bits, int Group>
+// A group of one row. q: [Group], of pairs the odd elements first
+template <bool Paired, int Group>
 LAPIDARY_INLINE Factors quantise_group(const float* x, std::int8_t* q) {
   const auto inverse = [](float most) { return _mm256_set1_ps(most >= kLeastQ8 ? 127.0f / most : 0.0f); };
   __m256i sizes = _mm256_setzero_si256(), sums = sizes;
   float most, a;
-  if constexpr (Bits == 8) {
+  if constexpr (!Paired) {
     for (int i = 0; i < Group; i += 8) sizes = _mm256_max_epi32(sizes, size_bits(_mm256_loadu_ps(x + i)));
     most = largest(sizes);
     const __m256 r = inverse(most);
@@ -102,14 +102,14 @@ constexpr int filled(int rows) { return (rows + 3) / 4 * 4; }
 
 struct QuantisingX86 {
   // q: [groups, rows, Group]; factors: [groups, 2, filled(rows)] = a, a * sum
-  template <int Bits, int Group>
+  template <bool Paired, int Group>
   static void quantise(const float* const* x, const Q8Tile& tile, Range groups) {
     const int fill = filled(tile.rows);
     for (int r = 0; r < fill; ++r)
       for (int g = groups.begin; g < groups.end; ++g) {
         const std::size_t at = static_cast<std::size_t>(g) * tile.rows + r;
         Factors factors;
-        if (r < tile.rows) factors = quantise_group<Bits, Group>(x[r] + g * Group, tile.q + at * Group);
+        if (r < tile.rows) factors = quantise_group<Paired, Group>(x[r] + g * Group, tile.q + at * Group);
         float* to = tile.factors + static_cast<std::size_t>(g) * 2 * fill + r;
         to[0] = factors.a;
         to[fill] = factors.a_sum;
