@@ -46,15 +46,14 @@ struct RowGroup<Dot, Codes::e2m1, 32> {
 // below 64 that are multiplied by the activations of their codes: its low bits where they lie in their code, its high bits.
 struct SixBits {
   using Bytes = std::array<std::array<std::uint8_t, 16>, 3>;
-  Bytes up{}, mask{}, down{};  // down: negative
-  Bytes low{}, high{};         // which activations, of the 32 from 16 i on
+  Bytes up{}, down{};   // down: negative
+  Bytes low{}, high{};  // which activations, of the 32 from 16 i on
 
   constexpr SixBits() {
     for (int i = 0; i < 3; ++i)
       for (int lane = 0; lane < 16; ++lane) {
         const int byte = 16 * i + lane, part = byte % 3, code = byte / 3 * 4 + part - 16 * i;
         up[i][lane] = static_cast<std::uint8_t>(2 * part);
-        mask[i][lane] = static_cast<std::uint8_t>(0x3f << 2 * part & 0x3f);
         down[i][lane] = static_cast<std::uint8_t>(2 * part - 6);
         low[i][lane] = static_cast<std::uint8_t>(code);
         high[i][lane] = static_cast<std::uint8_t>(code + 1);
@@ -82,7 +81,7 @@ struct RowGroup<Dot, Codes::u6, Group> {
       for (int i = 0; i < 3; ++i) {
         const auto shifts = [&](const SixBits::Bytes& by) { return vreinterpretq_s8_u8(vld1q_u8(by[i].data())); };
         const uint8x16_t bytes = vld1q_u8(group + 48 * block + 16 * i);
-        const uint8x16_t first = vandq_u8(vshlq_u8(bytes, shifts(kSixBits.up)), vld1q_u8(kSixBits.mask[i].data()));
+        const uint8x16_t first = vandq_u8(vshlq_u8(bytes, shifts(kSixBits.up)), vdupq_n_u8(63));
         sum = Dot::add(sum, vreinterpretq_s8_u8(first), low[block][i]);
         sum = Dot::add(sum, vreinterpretq_s8_u8(vshlq_u8(bytes, shifts(kSixBits.down))), high[block][i]);
       }

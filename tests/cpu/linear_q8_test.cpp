@@ -278,12 +278,10 @@ suite<"linear_q8"> linear_suite = [] {
     Random random(5);
     const int k = 1536;
     // The second three share what is quantised.
-    for (const auto& bits : {std::pair{std::array{4, 8, 4}, std::array{64, 64, 32}}, std::pair{std::array{6, 8, 3}, std::array{64, 64, 64}}}) {
-      const auto weights_of = [&](int i, int n) {
-        return Weights(random, {Encoding::affine, DType::bf16, static_cast<std::uint8_t>(bits.first[i]),
-                                static_cast<std::uint8_t>(bits.second[i])}, n, k);
-      };
-      const Weights q = weights_of(0, 21), key = weights_of(1, 9), value = weights_of(2, 5);
+    using Three = std::array<Storage, 3>;
+    const auto affine = [](std::uint8_t bits, std::uint8_t group) { return Storage{Encoding::affine, DType::bf16, bits, group}; };
+    for (const Three& three : {Three{affine(4, 64), affine(8, 64), affine(4, 32)}, Three{affine(6, 64), affine(8, 64), affine(3, 64)}}) {
+      const Weights q(random, three[0], 21, k), key(random, three[1], 9, k), value(random, three[2], 5, k);
       for (const int rows : {1, 6, 12}) {
         const FloatRows x = random_rows(random, rows, k);
         const FloatRows of_q = linear(x, {q.view()}), of_key = linear(x, {key.view()}), of_value = linear(x, {value.view()});
@@ -308,7 +306,8 @@ suite<"linear_q8"> linear_suite = [] {
 
   "rows are quantised together for weights of several formats and one form"_test = [] {
     Random random(6);
-    const Weights six(random, {Encoding::affine, DType::bf16, 6, 64}, 4, 2816), eight(random, {Encoding::affine, DType::bf16, 8, 64}, 4, 2816);
+    const Weights six(random, {Encoding::affine, DType::bf16, 6, 64}, 4, 2816);
+    const Weights eight(random, {Encoding::affine, DType::bf16, 8, 64}, 4, 2816);
     const Weights four(random, {Encoding::affine, DType::bf16, 4, 64}, 4, 2816);
     const cpu::Q8Matrix plain[] = {six.view(), eight.view()}, both[] = {eight.view(), four.view()};
     expect(cpu::quantises_together(1, plain, {0, 2}));
