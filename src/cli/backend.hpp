@@ -5,12 +5,9 @@
 #include <span>
 #include <string>
 
+#include "cli/instructions.hpp"
 #include "link/executor.hpp"
 #include "link/link.hpp"
-
-namespace CLI {
-class App;
-}
 
 namespace lapidary::cli {
 
@@ -22,6 +19,7 @@ std::size_t room_bytes(const link::Program& program);
 
 // What a backend may be asked for besides running the model.
 struct BackendFlags {
+  InstructionsFlag instructions;  // of all commands with a model; the rest is for those that add it
   std::string capture;    // document to write what the GPU is given in one round; empty = none
   int capture_round = 1;
 
@@ -29,7 +27,7 @@ struct BackendFlags {
   void check_captured() const;     // fails where that round was never played
 };
 
-std::unique_ptr<link::Executor> make_executor(const link::Program& program, const BackendFlags& flags = {});
+std::unique_ptr<link::Executor> make_executor(const link::Program& program, const BackendFlags& flags);
 
 // The commands that only they have.
 void add_backend_commands(CLI::App& app);

@@ -10,8 +10,8 @@ std::span<const link::Backend> backends() {
 
 std::size_t room_bytes(const link::Program& program) { return cpu::room_bytes(program); }
 
-std::unique_ptr<link::Executor> make_executor(const link::Program& program, const BackendFlags&) {
-  return cpu::make_executor(program);
+std::unique_ptr<link::Executor> make_executor(const link::Program& program, const BackendFlags& flags) {
+  return cpu::make_executor(program, flags.instructions.taken());
 }
 
 void BackendFlags::add_to(CLI::App&) {}

@@ -23,7 +23,7 @@ std::size_t room_bytes(const link::Program& program) {
 std::unique_ptr<link::Executor> make_executor(const link::Program& program, const BackendFlags& flags) {
   if (program.backend == link::Backend::metal) return metal::make_executor(program, {flags.capture, flags.capture_round});
   if (!flags.capture.empty()) fail(ErrorKind::usage, "--capture", "expected --backend metal, got cpu");
-  return cpu::make_executor(program);
+  return cpu::make_executor(program, flags.instructions.taken());
 }
 
 void BackendFlags::add_to(CLI::App& command) {

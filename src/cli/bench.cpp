@@ -10,6 +10,7 @@
 #include "cli/bench.hpp"
 #include "cli/commands.hpp"
 #include "cli/timeline.hpp"
+#include "cpu/processor.hpp"
 #include "decode/session.hpp"
 #include "text/value.hpp"
 
@@ -58,7 +59,7 @@ class Bench {
     session_.forward(some_tokens(1, session_.vocab()));
     if (!flags_.peer_lines) read_limit_ = executor_->measure_read_limit();
     if (is_for_people()) {
-      std::printf("%s; reads %.1f GB/s\n", describe(program_).c_str(), read_limit_.bytes_per_s / 1e9);
+      std::printf("%s; reads %.1f GB/s\n", describe(program_, flags_.model).c_str(), read_limit_.bytes_per_s / 1e9);
     }
     for (const int n : flags_.prompts)
       if (n) prompt(n);
@@ -224,13 +225,15 @@ class Bench {
                   100.0 * static_cast<double>(huge) / static_cast<double>(std::max<std::int64_t>(1, mapped)));
       return;
     }
-    print(Value::Object{{"load_s", load_s_},
-                        {"context_tokens", plan.context_tokens},
-                        {"plan_anonymous_bytes", bytes(plan.anonymous_bytes())},
-                        {"resident_anonymous_bytes", anonymous},
-                        {"plan_weights_mapped_bytes", bytes(plan.weights_mapped_bytes)},
-                        {"resident_file_bytes", mapped},
-                        {"huge_file_bytes", huge}});
+    Value::Object line{{"load_s", load_s_},
+                       {"context_tokens", plan.context_tokens},
+                       {"plan_anonymous_bytes", bytes(plan.anonymous_bytes())},
+                       {"resident_anonymous_bytes", anonymous},
+                       {"plan_weights_mapped_bytes", bytes(plan.weights_mapped_bytes)},
+                       {"resident_file_bytes", mapped},
+                       {"huge_file_bytes", huge}};
+    add_machine(line, program_, flags_.model);
+    print(line);
   }
 
   const BenchFlags flags_;
@@ -250,9 +253,18 @@ std::vector<std::int32_t> some_tokens(int count, int vocab) {
   return tokens;
 }
 
-std::string describe(const link::Program& program) {
-  return program.checkpoint.folder() + ", graph " + std::string(program.graph->name) + ", " +
-         std::to_string(program.plan.threads) + " threads, " + (program.numeric == link::Numeric::fast ? "fast" : "exact");
+std::string describe(const link::Program& program, const ModelFlags& flags) {
+  std::string machine = cpu::processor_name();
+  if (program.backend == link::Backend::cpu)
+    machine += ", instructions " + flags.backend_flags.instructions.choice(program.numeric).text();
+  return machine + "\n" + program.checkpoint.folder() + ", graph " + std::string(program.graph->name) + ", " +
+         std::to_string(program.plan.threads) + " threads, " + std::string(name_of(program.numeric));
+}
+
+void add_machine(Value::Object& line, const link::Program& program, const ModelFlags& flags) {
+  line.emplace_back("processor", cpu::processor_name());
+  if (program.backend == link::Backend::cpu)
+    line.emplace_back("instructions", flags.backend_flags.instructions.choice(program.numeric).json());
 }
 
 void add_bench(CLI::App& app) {

@@ -9,6 +9,7 @@
 #include <CLI/App.hpp>
 
 #include "cli/model.hpp"
+#include "text/value.hpp"
 
 namespace lapidary::cli {
 
@@ -19,8 +20,11 @@ inline double seconds_since(Clock::time_point start) { return std::chrono::durat
 // Token ids do not matter for speed; these spread over the vocabulary.
 std::vector<std::int32_t> some_tokens(int count, int vocab);
 
-// "models/pebble, graph pebble, 2 threads, fast"
-std::string describe(const link::Program& program);
+// "Neoverse-N1, instructions neon (--cpu)", and on a line of its own "models/pebble, graph pebble, 2 threads, fast"
+std::string describe(const link::Program& program, const ModelFlags& flags);
+
+// What a line of JSON says of the machine.
+void add_machine(text::Value::Object& line, const link::Program& program, const ModelFlags& flags);
 
 // Drafts that are right with given probabilities.
 struct DraftBenchFlags {

@@ -56,13 +56,13 @@ class Way {
 class DraftBench {
  public:
   DraftBench(const ModelFlags& model, std::size_t text_tokens, int depth, bool json)
-      : program_(model.load()), executor_(make_executor(program_)), json_(json),
+      : model_(model), program_(model.load()), executor_(make_executor(program_, model.backend_flags)), json_(json),
         prompt_(some_tokens(depth, program_.graph->shape.vocab)) {
     Way plain(program_, *executor_, 0, prompt_, text_tokens, decode::Speculation());
     plain.advance(text_tokens);
     text_ = plain.text();
     if (json_) return;
-    std::printf("%s; %zu tokens after %d\n", describe(program_).c_str(), text_.size(), depth);
+    std::printf("%s; %zu tokens after %d\n", describe(program_, model_).c_str(), text_.size(), depth);
     std::printf("acceptance  plain tok/s  auto tok/s  tokens per round  of plain  best fixed k  of best fixed\n");
   }
 
@@ -110,19 +110,21 @@ class DraftBench {
     }
     Value::Array fixed_tok_s;
     for (int k = 0; k <= kMaxDrafts; ++k) fixed_tok_s.emplace_back(ways[static_cast<std::size_t>(k)].tok_s());
-    const Value line = Value::Object{{"test", "drafts"},
-                                     {"acceptance", acceptance},
-                                     {"tokens", static_cast<std::int64_t>(text_.size())},
-                                     {"fixed_tok_s", std::move(fixed_tok_s)},
-                                     {"auto_tok_s", auto_tok_s},
-                                     {"tokens_per_round", stats.tokens_per_round()},
-                                     {"of_plain", auto_tok_s / plain_tok_s},
-                                     {"best_fixed_k", best_k},
-                                     {"of_best_fixed", auto_tok_s / best->tok_s()},
-                                     {"draft", draft_stats(ways.back().speculation(), "", {})}};
+    Value::Object line{{"test", "drafts"},
+                       {"acceptance", acceptance},
+                       {"tokens", static_cast<std::int64_t>(text_.size())},
+                       {"fixed_tok_s", std::move(fixed_tok_s)},
+                       {"auto_tok_s", auto_tok_s},
+                       {"tokens_per_round", stats.tokens_per_round()},
+                       {"of_plain", auto_tok_s / plain_tok_s},
+                       {"best_fixed_k", best_k},
+                       {"of_best_fixed", auto_tok_s / best->tok_s()},
+                       {"draft", draft_stats(ways.back().speculation(), "", {})}};
+    add_machine(line, program_, model_);
     std::cout << text::to_json(line) << std::endl;
   }
 
+  const ModelFlags model_;
   const link::Program program_;
   const std::unique_ptr<link::Executor> executor_;
   const bool json_;

@@ -70,7 +70,7 @@ std::string listing_of(const link::Program& program) {
   return out.str();
 }
 
-void print_text(const link::Program& program, bool with_graph) {
+void print_text(const link::Program& program, const InstructionsFlag& instructions, bool with_graph) {
   const graph::Shape& shape = program.graph->shape;
   const link::MemoryPlan& plan = program.plan;
   const link::TokenCost cost = link::cost_of_token(program);
@@ -87,6 +87,9 @@ void print_text(const link::Program& program, bool with_graph) {
     std::cout << "  experts        " << shape.experts << " of width " << shape.expert_width << ", " << shape.experts_used
               << " used\n";
   if (shape.ple_width) std::cout << "  per-layer      " << shape.ple_width << "\n";
+  std::cout << "\narithmetic\n  numeric        " << name_of(program.numeric) << "\n";
+  if (program.backend == link::Backend::cpu)
+    std::cout << "  instructions   " << instructions.choice(program.numeric).text() << "\n";
   std::cout << "\nweights\n";
   for (const ClassRow& row : classes_of(program))
     std::printf("  %-20s %-12s %5zu tensors %14zu bytes\n", row.part.c_str(), row.storage.c_str(), row.tensors, row.bytes);
@@ -106,7 +109,7 @@ void print_text(const link::Program& program, bool with_graph) {
   if (with_graph) std::cout << "\n" << listing_of(program);
 }
 
-Value json_of(const link::Program& program, bool with_graph) {
+Value json_of(const link::Program& program, const InstructionsFlag& instructions, bool with_graph) {
   const graph::Shape& shape = program.graph->shape;
   const link::MemoryPlan& plan = program.plan;
   const link::TokenCost cost = link::cost_of_token(program);
@@ -127,6 +130,7 @@ Value json_of(const link::Program& program, bool with_graph) {
                               {"experts", shape.experts},
                               {"experts_used", shape.experts_used},
                               {"per_layer_width", shape.ple_width}}},
+      {"numeric", name_of(program.numeric)},
       {"weights", std::move(weights)},
       {"per_token", Value::Object{{"weight_bytes", cost.weight_bytes},
                                   {"steps", bytes(cost.steps)},
@@ -141,6 +145,7 @@ Value json_of(const link::Program& program, bool with_graph) {
                                {"thread_bytes", bytes(plan.room_bytes)},
                                {"anonymous_bytes", bytes(plan.anonymous_bytes())}}},
   };
+  if (program.backend == link::Backend::cpu) object.emplace_back("instructions", instructions.choice(program.numeric).json());
   if (program.assistant) {
     const link::TokenCost draft = link::cost_of_draft(program);
     object.emplace_back("assistant", Value::Object{{"checkpoint", program.assistant->folder()},
@@ -170,8 +175,9 @@ void add_inspect(CLI::App& app) {
   command->add_flag("--json", flags->json, "one JSON object instead of text");
   command->callback([flags] {
     const link::Program program = flags->model.load(flags->draft);
-    if (flags->json) std::cout << text::to_json(json_of(program, flags->graph)) << "\n";
-    else print_text(program, flags->graph);
+    const InstructionsFlag& instructions = flags->model.backend_flags.instructions;
+    if (flags->json) std::cout << text::to_json(json_of(program, instructions, flags->graph)) << "\n";
+    else print_text(program, instructions, flags->graph);
   });
 }
 

@@ -27,7 +27,7 @@ class Pebble {
  public:
   explicit Pebble(const std::string& folder)
       : gpu_program_(load(folder, link::Backend::metal)), cpu_program_(load(folder, link::Backend::cpu)),
-        gpu_executor_(make_executor(gpu_program_)), cpu_executor_(make_executor(cpu_program_)),
+        gpu_executor_(make_executor(gpu_program_, {})), cpu_executor_(make_executor(cpu_program_, {})),
         gpu_(gpu_program_, *gpu_executor_), cpu_(cpu_program_, *cpu_executor_) {}
 
   // A prompt, then rounds.

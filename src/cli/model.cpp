@@ -10,7 +10,7 @@
 #endif
 
 #include "cli/backend.hpp"
-#include "cpu/executor.hpp"
+#include "cpu/cores.hpp"
 
 namespace lapidary::cli {
 namespace {
@@ -81,8 +81,10 @@ void ModelFlags::add_limits_to(CLI::App& command) {
              "--backend", [this](const std::string& name) { options.backend = name == "cpu" ? link::Backend::cpu : link::Backend::metal; },
              "what runs the model (default: " + std::string(name_of(options.backend)) + ")")
       ->check(CLI::IsMember(names));
+  backend_flags.instructions.add_to(command);
   options.threads = cpu::default_threads();
-  command.add_option("--threads", options.threads, "default: one per core")->check(CLI::Range(1, 256));
+  command.add_option("--threads", options.threads, "default: one per core that the process may use")
+      ->check(CLI::Range(1, cpu::kMostThreads));
   command.add_option_function<std::string>(
              "--numeric",
              [this](const std::string& name) { numeric = name == "exact" ? link::Numeric::exact : link::Numeric::fast; },
@@ -95,6 +97,7 @@ void ModelFlags::add_limits_to(CLI::App& command) {
 link::Program ModelFlags::load() const { return load({.model = {}, .kind = DraftKind::none, .tokens = {}}); }
 
 link::Program ModelFlags::load(const DraftFlags& draft) const {
+  backend_flags.instructions.check(options.backend);
   const std::string folder = checkpoint.empty() ? default_model() : checkpoint;
   link::Options resolved = options;
   resolved.room_bytes = &room_bytes;

@@ -17,7 +17,7 @@ struct ModelFlags {
   link::Options options;
   std::optional<link::Numeric> numeric;  // the model's usual one when not given
   std::string memory;                    // "512M", "8G"
-  BackendFlags backend_flags;            // for commands that add them
+  BackendFlags backend_flags;
 
   void add_to(CLI::App& command);         // the checkpoint as an argument
   void add_option_to(CLI::App& command);  // the checkpoint as --model, pebble when not given

@@ -1,11 +1,9 @@
-// Attention of the fast mode with AVX2 and FMA. Compiled for processors that have them; attention_bf16.cpp asks before it
-// calls.
+// Attention of the fast mode with AVX2 and FMA. Compiled for processors that have them; instructions.hpp says who
+// may call it.
 //
 // A bfloat16 is the upper half of a float, so a word with two of them makes two floats, by a shift and by a mask. K and V
 // both lie in lines of 8 rows (positions of K, elements of V) with 4 columns each: one product takes either.
 #include "cpu/attention_bf16.hpp"
-
-#if defined(__AVX2__) && defined(__FMA__)
 
 #include <immintrin.h>
 
@@ -193,16 +191,6 @@ void attend(const AttentionJob& job, const link::KvCacheBf16& cache) { Attention
 
 }  // namespace
 
-AttendBf16 avx2_attention() { return attend; }
+const AttentionKernels kAvx2Attention = {"avx2", attend, nullptr};
 
 }  // namespace lapidary::cpu
-
-#else
-
-namespace lapidary::cpu {
-
-AttendBf16 avx2_attention() { return nullptr; }
-
-}  // namespace lapidary::cpu
-
-#endif

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 
 #include "checkpoint/bf16.hpp"
@@ -33,7 +34,7 @@ struct AttentionJob {
 struct AttentionRoom {
   static constexpr int kTiles = 32, kHeads = AttentionJob::kMaxHeads;  // tiles of a chunk
   alignas(64) float scores[kTiles][kHeads][graph::kTile];
-  alignas(64) std::uint16_t p[kTiles][kHeads * graph::kTile];
+  alignas(64) std::byte p[kTiles][kHeads * graph::kTile * 2 * sizeof(float)];  // in the largest form of any way
   alignas(64) float most[kTiles][kHeads], keep[kTiles][kHeads], sums[kTiles][kHeads];
   alignas(64) float out[kHeads * kMostHeadDim];
 };
@@ -84,16 +85,20 @@ inline int pairs_of_heads(Rows rows, HeadShape shape) {
 
 bool attends_together(Rows rows, HeadShape shape, int window, Part part);
 
-// Each set of instructions sums products in its own order and rounding: results differ between them, never within one.
-using AttendBf16 = void (*)(const AttentionJob& job, const link::KvCacheBf16& cache);
-AttendBf16 portable_attention();
-AttendBf16 bfmmla_attention();   // Arm with matrix products of bfloat16; null elsewhere
-AttendBf16 avx2_attention();     // x86 with AVX2 and FMA; null elsewhere
-AttendBf16 fastest_attention();  // on this processor
-const AttendTogether* bfmmla_together();   // as bfmmla_attention
-const AttendTogether* fastest_together();  // as fastest_attention; null where every head is the work of one thread
+// Each way sums products in its own order and rounding, a numeric class of its own: results differ between them, never within
+// one.
+struct AttentionKernels {
+  const char* name;
+  void (*attend)(const AttentionJob& job, const link::KvCacheBf16& cache);
+  const AttendTogether* together;  // null where every head is the work of one thread
+};
+
+// Those of other families of processors are not in the program; instructions.hpp says which ones this processor can run.
+extern const AttentionKernels kVectorAttention;  // with vectors of four floats
+extern const AttentionKernels kBfmmlaAttention;  // Arm with matrix products of bfloat16
+extern const AttentionKernels kAvx2Attention;    // x86 with AVX2 and FMA
 
 void attention_bf16(Rows rows, In q, const link::KvCacheBf16& cache, HeadShape shape, int window, Out out, Part part,
-                    AttendBf16 attend = fastest_attention());
+                    const AttentionKernels& kernels);
 
 }  // namespace lapidary::cpu

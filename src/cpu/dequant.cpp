@@ -1,43 +1,14 @@
 #include "cpu/dequant.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 #include <cstring>
 
-#include "checkpoint/bf16.hpp"
-#include "cpu/math.hpp"
+#include "cpu/affine.hpp"
 #include "cpu/small_floats.hpp"
 
 namespace lapidary::cpu {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "weights are read as little-endian numbers");
-
-template <class T>
-T read(const std::byte* from, std::size_t index) {
-  T value;
-  std::memcpy(&value, from + index * sizeof(T), sizeof(T));
-  return value;
-}
-
-float from_f16(std::uint16_t bits) {
-  const std::uint32_t magnitude = bits & 0x7fffu;
-  // Moving the fields into place leaves the exponent 112 too low; the product is exact, also for subnormal numbers.
-  const float finite = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
-  const std::uint32_t special = magnitude >= 0x7c00u ? 0x7f800000u : 0u;  // infinity, NaN
-  const std::uint32_t sign = (bits & 0x8000u) << 16;
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(finite) | special | sign);
-}
-
-// A scale or bias of an affine encoding.
-float read_number(DType type, const std::byte* from, std::size_t index) {
-  switch (type) {
-    case DType::bf16: return from_bf16(read<std::uint16_t>(from, index));
-    case DType::f16: return from_f16(read<std::uint16_t>(from, index));
-    default: assert(type == DType::f32); return read<float>(from, index);
-  }
-}
 
 void plain(DType type, const std::byte* from, int count, float* __restrict out) {
   switch (type) {
@@ -53,62 +24,77 @@ void plain(DType type, const std::byte* from, int count, float* __restrict out) 
   }
 }
 
-// out[i] = decode(code i) for codes of Bits bits, least significant first.
+// out[i] = decode(code i) for codes of 4 or 8 bits, least significant first.
 template <int Bits, class Decode>
 void unpack(const std::byte* from, int count, float* __restrict out, Decode decode) {
   if constexpr (Bits == 8) {
     for (int i = 0; i < count; ++i) out[i] = decode(read<std::uint8_t>(from, i));
-  } else if constexpr (Bits == 4) {
+  } else {
     for (int i = 0; i < count / 2; ++i) {
       const auto pair = read<std::uint8_t>(from, i);
       out[2 * i] = decode(static_cast<std::uint8_t>(pair & 15u));
       out[2 * i + 1] = decode(static_cast<std::uint8_t>(pair >> 4));
     }
-  } else {
-    // Eight codes fill Bits bytes.
-    for (int i = 0; i < count; i += 8, from += Bits) {
-      std::uint64_t codes = 0;
-      std::memcpy(&codes, from, Bits);
-      for (int j = 0; j < 8; ++j) {
-        out[i + j] = decode(static_cast<std::uint8_t>((codes >> (j * Bits)) & ((1u << Bits) - 1u)));
-      }
-    }
   }
 }
 
-// w = scale * code + bias; the product is exact with 16-bit scales, so the sum is the only rounding.
+// The packed elements begin..end of a row.
+struct Packed {
+  const Storage& storage;
+  const std::byte* values;
+  const std::byte* scales;
+  const std::byte* biases;  // affine only
+  int begin, end;
+
+  // Calls decode(from, number of the group, count, to) for the elements of each group.
+  template <class Decode>
+  void for_each_group(float* out, Decode decode) const {
+    for (int i = begin; i < end;) {
+      const int group = i / storage.group;
+      const int stop = std::min(end, (group + 1) * storage.group);
+      decode(values + i / 8 * storage.bits, static_cast<std::size_t>(group), stop - i, out + (i - begin));
+      i = stop;
+    }
+  }
+};
+
 template <int Bits>
-void affine_group(const std::byte* from, int count, float scale, float bias, float* __restrict out) {
-  unpack<Bits>(from, count, out, [=](std::uint8_t code) { return fused(scale, static_cast<float>(code), bias); });
+void affine(const Packed& row, float* out) {
+  row.for_each_group(out, [&](const std::byte* from, std::size_t group, int count, float* to) {
+    const Affine number(read_number(row.storage.type, row.scales, group), read_number(row.storage.type, row.biases, group));
+    for_each_eight<Bits>(from, count, number, [to](int i, Floats low, Floats high) {
+      std::memcpy(to + i, &low, sizeof low);
+      std::memcpy(to + i + 4, &high, sizeof high);
+    });
+  });
 }
 
-void group_of(const Storage& storage, const std::byte* from, const std::byte* scales, const std::byte* biases,
-              std::size_t group, int count, float* out) {
-  switch (storage.encoding) {
-    case Encoding::affine: {
-      const float scale = read_number(storage.type, scales, group);
-      const float bias = read_number(storage.type, biases, group);
-      switch (storage.bits) {
-        case 2: return affine_group<2>(from, count, scale, bias, out);
-        case 3: return affine_group<3>(from, count, scale, bias, out);
-        case 4: return affine_group<4>(from, count, scale, bias, out);
-        case 5: return affine_group<5>(from, count, scale, bias, out);
-        case 6: return affine_group<6>(from, count, scale, bias, out);
-        default: assert(storage.bits == 8); return affine_group<8>(from, count, scale, bias, out);
+void unpack_row(const Packed& row, float* out) {
+  switch (row.storage.encoding) {
+    case Encoding::affine:
+      switch (row.storage.bits) {
+        case 2: return affine<2>(row, out);
+        case 3: return affine<3>(row, out);
+        case 4: return affine<4>(row, out);
+        case 5: return affine<5>(row, out);
+        case 6: return affine<6>(row, out);
+        default: assert(row.storage.bits == 8); return affine<8>(row, out);
       }
-    }
-    case Encoding::mxfp4: {
-      const float scale = from_e8m0(read<std::uint8_t>(scales, group));
-      return unpack<4>(from, count, out, [=](std::uint8_t code) { return kE2m1[code] * scale; });
-    }
-    case Encoding::nvfp4: {
-      const float scale = kE4m3[read<std::uint8_t>(scales, group)];
-      return unpack<4>(from, count, out, [=](std::uint8_t code) { return kE2m1[code] * scale; });
-    }
-    case Encoding::mxfp8: {
-      const float scale = from_e8m0(read<std::uint8_t>(scales, group));
-      return unpack<8>(from, count, out, [=](std::uint8_t code) { return kE4m3[code] * scale; });
-    }
+    case Encoding::mxfp4:
+      return row.for_each_group(out, [&](const std::byte* from, std::size_t group, int count, float* to) {
+        const float scale = from_e8m0(read<std::uint8_t>(row.scales, group));
+        unpack<4>(from, count, to, [=](std::uint8_t code) { return kE2m1[code] * scale; });
+      });
+    case Encoding::nvfp4:
+      return row.for_each_group(out, [&](const std::byte* from, std::size_t group, int count, float* to) {
+        const float scale = kE4m3[read<std::uint8_t>(row.scales, group)];
+        unpack<4>(from, count, to, [=](std::uint8_t code) { return kE2m1[code] * scale; });
+      });
+    case Encoding::mxfp8:
+      return row.for_each_group(out, [&](const std::byte* from, std::size_t group, int count, float* to) {
+        const float scale = from_e8m0(read<std::uint8_t>(row.scales, group));
+        unpack<8>(from, count, to, [=](std::uint8_t code) { return kE4m3[code] * scale; });
+      });
     case Encoding::plain: assert(false);
   }
 }
@@ -126,16 +112,8 @@ void dequantise(const link::Matrix& matrix, int expert, int row, int begin, int 
   }
   assert(begin % 8 == 0 && count % 8 == 0);
   const std::size_t scale_row = e * matrix.scale_expert_bytes + r * matrix.scale_row_bytes;
-  const std::byte* scales = matrix.scales + scale_row;
   const std::byte* biases = matrix.biases ? matrix.biases + scale_row : nullptr;
-  const int end = begin + count;
-  for (int i = begin; i < end;) {
-    const int group = i / storage.group;
-    const int stop = std::min(end, (group + 1) * storage.group);
-    const std::byte* from = values + i / 8 * storage.bits;
-    group_of(storage, from, scales, biases, group, stop - i, out + (i - begin));
-    i = stop;
-  }
+  unpack_row({storage, values, matrix.scales + scale_row, biases, begin, begin + count}, out);
 }
 
 }  // namespace lapidary::cpu

@@ -4,7 +4,6 @@
 #include <cassert>
 #include <chrono>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -391,9 +390,9 @@ class CpuExecutor final : public link::Executor {
   }
 
   void attend_bf16(Rows rows, In q, const link::KvCacheBf16& cache, HeadShape shape, int window, Out out, Part part) {
-    const AttendTogether* const together = fastest_together();
+    const AttendTogether* const together = instructions_.attention->together;
     if (!together || !attends_together(rows, shape, window, part))
-      return attention_bf16(rows, q, cache, shape, window, out, part);
+      return attention_bf16(rows, q, cache, shape, window, out, part, *instructions_.attention);
     bool begun = false;
     for_each_job(rows, q, shape, window, out, {0, pairs_of_heads(rows, shape)}, [&](const AttentionJob& job) {
       AttentionState state;
@@ -468,7 +467,5 @@ std::size_t room_bytes(const link::Program& program) {
   const std::size_t attention_bytes = program.plan.bf16_kv ? sizeof(AttentionRoom) : 0;
   return attention_bytes + program.plan.verify_rows * kMostStretches * sizeof(float);
 }
-
-int default_threads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
 }  // namespace lapidary::cpu

@@ -15,7 +15,4 @@ std::unique_ptr<link::Executor> make_executor(const link::Program& program, cons
 // What it allocates beside the plan of all backends: link::Options::room_bytes.
 std::size_t room_bytes(const link::Program& program);
 
-// One thread for each core the process may run on.
-int default_threads();
-
 }  // namespace lapidary::cpu

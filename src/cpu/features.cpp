@@ -41,7 +41,9 @@ bool has_bf16() { return false; }
 
 #if defined(__x86_64__)
 
+bool has_sse41() { return __builtin_cpu_supports("sse4.1"); }
 bool has_avx2_fma() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool has_avx_vnni() { return has_avx2_fma() && __builtin_cpu_supports("avxvnni"); }
 
 bool has_avx512_vnni() {
   return has_avx2_fma() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -50,7 +52,9 @@ bool has_avx512_vnni() {
 
 #else
 
+bool has_sse41() { return false; }
 bool has_avx2_fma() { return false; }
+bool has_avx_vnni() { return false; }
 bool has_avx512_vnni() { return false; }
 
 #endif

@@ -9,21 +9,23 @@ namespace lapidary::cpu {
 
 std::span<const Instructions> all_instructions() {
   static const Instructions all[] = {
-      {"portable", "nothing", true, &kPortableQ8},
+      {"portable", "nothing", true, &kPortableQ8, &kVectorAttention},
 #if defined(__aarch64__)
-      {"neon", "nothing", true, &kNeonQ8},
-      {"dotprod", "dot products of bytes", has_dotprod(), &kDotprodQ8},
-      {"i8mm", "matrix products of bytes and of bfloat16", has_i8mm() && has_bf16(), &kI8mmQ8},
+      {"neon", "nothing", true, &kNeonQ8, &kVectorAttention},
+      {"dotprod", "dot products of bytes", has_dotprod(), &kDotprodQ8, &kVectorAttention},
+      {"i8mm", "matrix products of bytes and of bfloat16", has_i8mm() && has_bf16(), &kI8mmQ8, &kBfmmlaAttention},
 #elif defined(__x86_64__)
-      {"avx2", "AVX2 and FMA", has_avx2_fma(), &kAvx2Q8},
-      {"avx512", "AVX-512 (F, BW, DQ, VL, VNNI)", has_avx512_vnni(), &kAvx512Q8},
+      {"sse4.1", "SSE4.1", has_sse41(), &kSse41Q8, &kVectorAttention},
+      {"avx2", "AVX2 and FMA", has_avx2_fma(), &kAvx2Q8, &kAvx2Attention},
+      {"avx-vnni", "AVX2, FMA and AVX-VNNI", has_avx_vnni(), &kAvxVnniQ8, &kAvx2Attention},
+      {"avx512", "AVX-512 (F, BW, DQ, VL, VNNI)", has_avx512_vnni(), &kAvx512Q8, &kAvx2Attention},
 #endif
   };
   return all;
 }
 
-const Instructions& best_instructions() {
-  return *std::ranges::find_if(all_instructions() | std::views::reverse, &Instructions::here);
+const Instructions& best_instructions(std::span<const Instructions> all) {
+  return *std::ranges::find_if(all | std::views::reverse, &Instructions::here);
 }
 
 }  // namespace lapidary::cpu

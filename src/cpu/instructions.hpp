@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "cpu/attention_bf16.hpp"
 #include "cpu/q8.hpp"
 
 namespace lapidary::cpu {
@@ -13,12 +14,13 @@ struct Instructions {
   std::string_view needs;  // what a processor must have for it
   bool here;               // whether this one has it
   const Q8Kernels* products;
+  const AttentionKernels* attention;
 };
 
 // Those of this family of processors; each is faster than the ones before it.
 std::span<const Instructions> all_instructions();
 
 // The last ones that this processor has.
-const Instructions& best_instructions();
+const Instructions& best_instructions(std::span<const Instructions> all = all_instructions());
 
 }  // namespace lapidary::cpu

@@ -3,6 +3,8 @@
 #include "cpu/dequant.hpp"
 #include "cpu/dot.hpp"
 #include "cpu/math.hpp"
+#include "cpu/product_affine.hpp"
+#include "cpu/product_bf16.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -36,6 +38,8 @@ void multiply_lines(const float* const* x, int offset, const float* panel, int w
 }  // namespace
 
 void multiply_panel(const Lines& lines, const link::Matrix& w, int expert, int first, int count, Products& y) {
+  if (multiplies_bf16(lines, w)) return multiply_bf16(lines, w, expert, first, count, y);
+  if (multiplies_affine(lines, w)) return multiply_affine(lines, w, expert, first, count, y);
   alignas(64) float panel[kPanel * kPanelStride];
   alignas(64) float sums[kMaxLines * kLineSums];
   std::fill_n(sums, lines.count * kLineSums, 0.0f);

@@ -1,7 +1,8 @@
 // Products of weight rows with activation rows: the core of the linear and expert kernels.
 //
 // A panel of weight rows is dequantised block by block along the input and applied to all activation rows while it is in the
-// cache. Each product is the sum of dot.hpp over the whole input, whatever the panel, block or tile.
+// cache; a few activation rows meet bf16 and affine weights without one (product_bf16.hpp, product_affine.hpp). Each product is the
+// sum of dot.hpp over the whole input, whatever the panel, block or tile.
 #pragma once
 
 #include <algorithm>

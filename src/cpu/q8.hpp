@@ -162,7 +162,9 @@ extern const Q8Kernels kPortableQ8;
 extern const Q8Kernels kNeonQ8;     // Arm
 extern const Q8Kernels kDotprodQ8;  // with dot products of bytes
 extern const Q8Kernels kI8mmQ8;     // and matrix products of bytes
-extern const Q8Kernels kAvx2Q8;     // x86 with AVX2 and FMA
+extern const Q8Kernels kSse41Q8;    // x86 with SSE4.1
+extern const Q8Kernels kAvx2Q8;     // with AVX2 and FMA
+extern const Q8Kernels kAvxVnniQ8;  // and dot products of bytes
 extern const Q8Kernels kAvx512Q8;   // with AVX-512 and dot products of bytes
 
 }  // namespace lapidary::cpu

@@ -2,13 +2,16 @@
 // name that the linker sees.
 #pragma once
 
+#include <immintrin.h>
+
 #include <cstring>
 
 #include "cpu/q8_codes.hpp"
-#include "cpu/q8_x86.hpp"
 
 namespace lapidary::cpu {
 namespace {
+
+LAPIDARY_INLINE __m128i load(const void* at) { return _mm_loadu_si128(static_cast<const __m128i*>(at)); }
 
 // The first kBytes of 16.
 template <int kBytes>
@@ -23,11 +26,14 @@ LAPIDARY_INLINE __m128i load_first(const std::uint8_t* from) {
   }
 }
 
+// Instructions multiply unsigned bytes: twice the values of e2m1 come out so much larger.
+constexpr int kMoreThanE2m1 = 12;
+
 // c: [Group / 16]
 template <Codes codes, int Group>
 LAPIDARY_INLINE void load_codes(const std::uint8_t* group, __m128i* c) {
   if constexpr (codes == Codes::e2m1) {
-    const __m128i values = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12), fifteen = _mm_set1_epi8(15);
+    const __m128i values = _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0), fifteen = _mm_set1_epi8(15);
     const __m128i bytes = load_first<Group / 2>(group);
     const __m128i low = _mm_and_si128(bytes, fifteen), high = _mm_and_si128(_mm_srli_epi16(bytes, 4), fifteen);
     c[0] = _mm_shuffle_epi8(values, _mm_unpacklo_epi8(low, high));

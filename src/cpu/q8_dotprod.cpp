@@ -1,5 +1,6 @@
 // The products of q8.hpp with Arm's dot products of signed bytes. This file alone is compiled for processors that have them;
 // instructions.hpp says who may call it.
+#include "cpu/q8_dotprod_rows.hpp"
 #include "cpu/q8_signed_codes.hpp"
 
 namespace lapidary::cpu {
@@ -17,50 +18,54 @@ LAPIDARY_INLINE void turn_over(uint8x16_t* rows) {
   rows[3] = vreinterpretq_u8_u64(vtrn2q_u64(odd01, odd23));
 }
 
-// Four vectors of turned weights with 16 activations of one row.
-LAPIDARY_INLINE int32x4_t add_turned(int32x4_t sums, const int8x16_t* w, int8x16_t q) {
-  sums = vdotq_laneq_s32(sums, w[0], q, 0);
-  sums = vdotq_laneq_s32(sums, w[1], q, 1);
-  sums = vdotq_laneq_s32(sums, w[2], q, 2);
-  return vdotq_laneq_s32(sums, w[3], q, 3);
+// Four vectors of turned weights with 16 activations of each row. q: [rows] of [Stride]. Two rows take turns: a sum that has just been
+// added to must wait.
+template <int Rows, int Stride>
+LAPIDARY_INLINE void add_turned(int32x4_t* dots, const int8x16_t* w, const std::int8_t* q) {
+#pragma GCC unroll 8
+  for (int r = 0; r < Rows; r += 2) {
+    const int8x16_t first = vld1q_s8(q + r * Stride), second = vld1q_s8(q + (r + 1 < Rows ? r + 1 : r) * Stride);
+    const auto add = [&]<int Lane>() __attribute__((always_inline)) {
+      in_order::add_dots_by<Lane>(dots[r], w[Lane], first);
+      if (r + 1 < Rows) in_order::add_dots_by<Lane>(dots[r + 1], w[Lane], second);
+    };
+    add.template operator()<0>();
+    add.template operator()<1>();
+    add.template operator()<2>();
+    add.template operator()<3>();
+  }
 }
 
 // Several activation rows. Weights are turned so that a vector of sums has one for each of the four rows of a step.
 template <int Bits, int Group, int Rows>
 void multiply_turned(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
   constexpr int kGroupBytes = Group * Bits / 8;
-  const int groups = w.cols / Group;
   for (int step = steps.begin; step < steps.end; ++step) {
     const Streams streams(w, step);
-    const OneStream ahead(w, streams);
-    const std::uint32_t* scales = w.scales + static_cast<std::size_t>(step) * groups * kStreams;
-    const std::int8_t* q = tile.q;
-    const auto* factors = reinterpret_cast<const SignedFactors*>(tile.factors);
+    Cursor<kGroupBytes, Rows * Group, Rows> cursor(w, streams, tile, step);
     float32x4_t sums[Rows];
     for (float32x4_t& sum : sums) sum = vdupq_n_f32(0.0f);
-    for (int g = 0; g < groups; ++g, q += Rows * Group, factors += Rows) {
-      ahead.fetch<kGroupBytes>(g, scales);
+    for (int g = w.cols / Group; g > 0; --g) {
+      cursor.template fetch<0>();
       int32x4_t dots[Rows];
-      for (int r = 0; r < Rows; ++r) dots[r] = vld1q_s32(factors[r].offset);
+      for (int r = 0; r < Rows; ++r) dots[r] = vld1q_s32(cursor.factors[r].offset);
 #pragma GCC unroll 8
       for (int at = 0; at < kGroupBytes; at += 16) {
         uint8x16_t bytes[kStreams];
-        for (int i = 0; i < kStreams; ++i) bytes[i] = vld1q_u8(streams.at[i] + g * kGroupBytes + at);
+        for (int i = 0; i < kStreams; ++i) bytes[i] = vld1q_u8(cursor.weights[i] + at);
         turn_over(bytes);
         int8x16_t whole[kStreams], low[kStreams];
         for (int i = 0; i < kStreams; ++i) {
           whole[i] = minus_128(bytes[i]);
           low[i] = minus_128(vshlq_n_u8(bytes[i], 4));
         }
-#pragma GCC unroll 8
-        for (int r = 0; r < Rows; ++r) {
-          dots[r] = add_turned(dots[r], whole, vld1q_s8(q + r * Group + at));
-          if constexpr (Bits == 4) dots[r] = add_turned(dots[r], low, vld1q_s8(q + r * Group + Group / 2 + at));
-        }
+        add_turned<Rows, Group>(dots, whole, cursor.q + at);
+        if constexpr (Bits == 4) add_turned<Rows, Group>(dots, low, cursor.q + Group / 2 + at);
       }
-      const Scales<> of_group(scales + g * kStreams);
+      const Scales<> of_group(cursor.scales);
 #pragma GCC unroll 8
-      for (int r = 0; r < Rows; ++r) sums[r] = of_group.add_to(sums[r], dots[r], factors[r]);
+      for (int r = 0; r < Rows; ++r) sums[r] = of_group.add_to(sums[r], dots[r], cursor.factors[r]);
+      cursor.template advance<1>();
     }
     for (int r = 0; r < Rows; ++r) {
       float lanes[kStreams];
@@ -80,8 +85,8 @@ struct Dotprod {
 
   template <int Bits, int Group, int Rows>
   static void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
-    if constexpr (Rows == 1) multiply_row<Dotprod, Bits, Group>(w, tile, y[0], steps);
-    else if constexpr (Rows == 2) multiply_rows<Dotprod, Bits, Group, Rows>(w, tile, y, steps);
+    if constexpr (Rows <= 2 && Bits == 4 && Group == 64) in_order::multiply_signed<Rows>(w, tile, y, steps);
+    else if constexpr (Rows == 1) multiply_row<Dotprod, Bits, Group>(w, tile, y[0], steps);
     else multiply_turned<Bits, Group, Rows>(w, tile, y, steps);
   }
 

@@ -1,5 +1,5 @@
 // Products of signed bytes (q8_signed.hpp) with codes of fewer than 8 bits: they are signed bytes already, nothing has to be made up
-// for.
+// for but the bits of kWhole.
 #pragma once
 
 #include "cpu/q8_codes_arm.hpp"
@@ -89,6 +89,27 @@ struct RowGroup<Dot, Codes::u6, Group> {
   }
 };
 
+// The four rows of a step lie one after the other, so that the memory is asked for what lies ahead as one stream.
+class OneStream {
+ public:
+  OneStream(const Q8Weights& w, const Streams& streams) : at_(streams.at[0] + (kStreams - 1) * w.row_bytes + kAheadBytes) {}
+
+  // For a group of kBytes in each row.
+  template <int kBytes>
+  LAPIDARY_INLINE void fetch(int g, const std::uint32_t* scales) const {
+    constexpr int kStepBytes = kStreams * kBytes;
+    for (int line = 0; line < kStepBytes; line += 64) asm volatile("prfm pldl1keep, [%0]" : : "r"(at_ + g * kStepBytes + line));
+    if (g % 4 == 0) asm volatile("prfm pldl1keep, [%0, #512]" : : "r"(scales + g * kStreams));
+  }
+
+ private:
+  static constexpr int kAheadBytes = 1024;
+  const std::uint8_t* at_;
+};
+
+// Sums begin with the bits of kWhole, in one of their four.
+LAPIDARY_INLINE int32x4_t no_dots() { return int32x4_t{std::bit_cast<std::int32_t>(kWhole), 0, 0, 0}; }
+
 // One activation row.
 template <class Dot, Codes codes, int Group>
 void multiply_code_row(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps) {
@@ -105,7 +126,7 @@ void multiply_code_row(const Q8Weights& w, const Q8Tile& tile, float* y, Range s
       const RowGroup<Dot, codes, Group> activations(tile.q + g * Group);
       int32x4_t d[kStreams];
 #pragma GCC unroll 4
-      for (int i = 0; i < kStreams; ++i) d[i] = activations.add(vdupq_n_s32(0), streams.at[i] + g * kGroupBytes);
+      for (int i = 0; i < kStreams; ++i) d[i] = activations.add(no_dots(), streams.at[i] + g * kGroupBytes);
       sums = Scales<has_biases(codes)>(scales + g * kStreams).add_to(sums, sum_of_each(d), factors[g]);
     }
     float lanes[kStreams];
@@ -135,7 +156,7 @@ void multiply_code_rows(const Q8Weights& w, const Q8Tile& tile, float* const* y,
       const Scales<has_biases(codes)> of_group(scales + g * kStreams);
       for (int r = 0; r < rows; ++r, q += Group, ++factors) {
         int32x4_t d[kStreams];
-        for (int32x4_t& sum : d) sum = vdupq_n_s32(0);
+        for (int32x4_t& sum : d) sum = no_dots();
 #pragma GCC unroll 8
         for (int j = 0; j < kVectors; ++j) {
           const int8x16_t u = vld1q_s8(q + 16 * j);

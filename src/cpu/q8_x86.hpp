@@ -1,119 +1,188 @@
-// What the products of q8.hpp share on x86: quantised rows and the rows of a step. Each file that includes this is compiled for
-// instructions of its own, so nothing here may have a name that the linker sees.
+// The products of q8.hpp on x86, one description for every set of instructions. V, a class of static functions, is a vector and
+// what its instructions do with it. Each file that includes this is compiled for instructions of its own, so nothing here may have
+// a name that the linker sees.
+//
+// A vector has V::kLanes lanes of 16 bytes, each for one row of a step: the four rows take kVectors vectors, the rows v,
+// v + kVectors... lie in vector v. A product of a vector and an activation row is a sum, and four sums after each other, the
+// vectors of a row first, are gathered in one vector: [lane][sum].
 #pragma once
 
 #include <immintrin.h>
 
 #include <algorithm>
 
-#include "cpu/q8.hpp"
-#include "cpu/q8_format.hpp"
+#include "cpu/q8_codes_x86.hpp"
 
 namespace lapidary::cpu {
 namespace {
 
+template <class V>
+constexpr int kVectors = kStreams / V::kLanes;
+
+// Sums of so many activation rows, the last four filled up.
+template <class V>
+constexpr int filled(int rows) {
+  return (rows * kVectors<V> + 3) / 4 * 4;
+}
+
 // ---- activations
 
-LAPIDARY_INLINE __m128i load(const void* at) { return _mm_loadu_si128(static_cast<const __m128i*>(at)); }
-
-// Sizes of numbers are ordered like their bits, and what is not a number is above all of them.
-LAPIDARY_INLINE __m256i size_bits(__m256 x) {
-  return _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff));
-}
-
-// To the nearest, ties to even; what is not a number becomes 0.
-LAPIDARY_INLINE __m256i rounded(__m256 x) {
-  return _mm256_and_si256(_mm256_cvtps_epi32(x), _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_ORD_Q)));
-}
-
-LAPIDARY_INLINE void store_bytes(std::int8_t* to, __m256i x) {
-  const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
-  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packs_epi16(words, words));
-}
-
-LAPIDARY_INLINE float largest(__m256i sizes) {
-  __m128i most = _mm_max_epi32(_mm256_castsi256_si128(sizes), _mm256_extracti128_si256(sizes, 1));
-  most = _mm_max_epi32(most, _mm_shuffle_epi32(most, 0x4e));
-  most = _mm_max_epi32(most, _mm_shuffle_epi32(most, 0xb1));
-  return _mm_cvtss_f32(_mm_castsi128_ps(most));
-}
-
-LAPIDARY_INLINE std::int32_t total(__m256i x) {
-  __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
-  sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4e));
-  return _mm_cvtsi128_si32(_mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xb1)));
-}
-
+template <class V>
 struct EvenOdd {
-  __m256 even, odd;
+  typename V::Floats even, odd;
 };
 
-// x: [16]
-LAPIDARY_INLINE EvenOdd load_pairs(const float* x) {
-  const __m256 a = _mm256_loadu_ps(x), b = _mm256_loadu_ps(x + 8);
-  const auto ordered = [](__m256 y) { return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(y), 0xd8)); };
-  return {ordered(_mm256_shuffle_ps(a, b, 0x88)), ordered(_mm256_shuffle_ps(a, b, 0xdd))};
+// Sizes of numbers are ordered like their bits, and what is not a number is above all of them.
+LAPIDARY_INLINE float largest_of(__m128i sizes) {
+  sizes = _mm_max_epi32(sizes, _mm_shuffle_epi32(sizes, 0x4e));
+  sizes = _mm_max_epi32(sizes, _mm_shuffle_epi32(sizes, 0xb1));
+  return _mm_cvtss_f32(_mm_castsi128_ps(sizes));
+}
+
+LAPIDARY_INLINE std::int32_t total_of(__m128i x) {
+  x = _mm_add_epi32(x, _mm_shuffle_epi32(x, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(x, _mm_shuffle_epi32(x, 0xb1)));
 }
 
 struct Factors {
-  float a = 0.0f, a_sum = 0.0f;
+  float a, a_sum;
 };
 
 // A group of one row. q: [Group], of pairs the odd elements first
-template <bool Paired, int Group>
+template <class V, bool Paired, int Group>
 LAPIDARY_INLINE Factors quantise_group(const float* x, std::int8_t* q) {
-  const auto inverse = [](float most) { return _mm256_set1_ps(most >= kLeastQ8 ? 127.0f / most : 0.0f); };
-  __m256i sizes = _mm256_setzero_si256(), sums = sizes;
+  using Ints = typename V::Ints;
+  using Floats = typename V::Floats;
+  constexpr int kNumbers = 4 * V::kLanes;  // of a vector
+  const auto inverse = [](float most) { return V::all(most >= kLeastQ8 ? 127.0f / most : 0.0f); };
+  Ints sizes = V::zeros(), sums = V::zeros();
   float most, a;
   if constexpr (!Paired) {
-    for (int i = 0; i < Group; i += 8) sizes = _mm256_max_epi32(sizes, size_bits(_mm256_loadu_ps(x + i)));
-    most = largest(sizes);
-    const __m256 r = inverse(most);
-    for (int i = 0; i < Group; i += 8) {
-      const __m256i u = rounded(_mm256_mul_ps(_mm256_loadu_ps(x + i), r));
-      store_bytes(q + i, u);
-      sums = _mm256_add_epi32(sums, u);
+    for (int i = 0; i < Group; i += kNumbers) sizes = V::max(sizes, V::size_bits(V::load(x + i)));
+    most = V::largest(sizes);
+    const Floats r = inverse(most);
+    for (int i = 0; i < Group; i += kNumbers) {
+      const Ints u = V::rounded(V::load(x + i) * r);
+      V::store_bytes(q + i, u);
+      sums = V::add(sums, u);
     }
     a = most / 127.0f;
   } else {
-    const __m256 minus = _mm256_set1_ps(-0.0625f);
-    for (int i = 0; i < Group; i += 16) {
-      const auto [even, odd] = load_pairs(x + i);
-      sizes = _mm256_max_epi32(sizes, size_bits(odd));
-      sizes = _mm256_max_epi32(sizes, size_bits(_mm256_fmadd_ps(odd, minus, even)));
+    const Floats minus = V::all(-0.0625f);
+    for (int i = 0; i < Group; i += 2 * kNumbers) {
+      const auto [even, odd] = V::load_pairs(x + i);
+      sizes = V::max(sizes, V::size_bits(odd));
+      sizes = V::max(sizes, V::size_bits(V::fma(odd, minus, even)));
     }
-    most = largest(sizes);
-    const __m256 r = inverse(most);
-    for (int i = 0; i < Group; i += 16) {
-      const auto [even, odd] = load_pairs(x + i);
-      const __m256i u = rounded(_mm256_mul_ps(odd, r));
-      const __m256i v = rounded(_mm256_fmadd_ps(_mm256_cvtepi32_ps(u), minus, _mm256_mul_ps(even, r)));
-      store_bytes(q + i / 2, u);
-      store_bytes(q + Group / 2 + i / 2, v);
-      sums = _mm256_add_epi32(sums, _mm256_add_epi32(u, _mm256_slli_epi32(_mm256_add_epi32(u, v), 4)));  // 17 u + 16 v
+    most = V::largest(sizes);
+    const Floats r = inverse(most);
+    for (int i = 0; i < Group; i += 2 * kNumbers) {
+      const auto [even, odd] = V::load_pairs(x + i);
+      const Ints u = V::rounded(odd * r);
+      const Ints v = V::rounded(V::fma(V::to_floats(u), minus, even * r));
+      V::store_bytes(q + i / 2, u);
+      V::store_bytes(q + Group / 2 + i / 2, v);
+      sums = V::add(sums, V::add(u, V::template shift_left<4>(V::add(u, v))));  // 17 u + 16 v
     }
     a = most / 127.0f * 0.0625f;
   }
-  return {a, a * static_cast<float>(total(sums))};
+  return {a, a * static_cast<float>(V::total(sums))};
 }
 
-// Rows whose factors lie together: fours, the last one filled up with zeros.
-constexpr int filled(int rows) { return (rows + 3) / 4 * 4; }
+// ---- weights
 
-struct QuantisingX86 {
-  // q: [groups, rows, Group]; factors: [groups, 2, filled(rows)] = a, a * sum
-  template <bool Paired, int Group>
-  static void quantise(const float* const* x, const Q8Tile& tile, Range groups) {
-    const int fill = filled(tile.rows);
-    for (int r = 0; r < fill; ++r)
-      for (int g = groups.begin; g < groups.end; ++g) {
-        const std::size_t at = static_cast<std::size_t>(g) * tile.rows + r;
-        Factors factors;
-        if (r < tile.rows) factors = quantise_group<Paired, Group>(x[r] + g * Group, tile.q + at * Group);
-        float* to = tile.factors + static_cast<std::size_t>(g) * 2 * fill + r;
-        to[0] = factors.a;
-        to[fill] = factors.a_sum;
+// 16 bytes of each row of vector v.
+template <class V>
+LAPIDARY_INLINE auto load_rows(const Streams& streams, int v, int at) {
+  return V::of_rows(v, [&](int row) __attribute__((always_inline)) { return load(streams.at[row] + at); });
+}
+
+// A group of the rows of a step for instructions that sum products of bytes in pairs of 16 bits, too few for whole bytes. So a
+// byte is taken apart, lo + 16 hi: a dot is the sum of lo u and 16 times the sum of hi u, for 4 bits of hi u + lo v.
+template <class V, int Bits, int Group>
+struct HalfBytes {
+  static constexpr int kBytes = Group * Bits / 8, kChunks = kBytes / 16;
+  typename V::Ints low[kVectors<V>][kChunks], high[kVectors<V>][kChunks];
+
+  LAPIDARY_INLINE HalfBytes(const Streams& streams, int g) {
+    const auto fifteen = V::all_bytes(15);
+    for (int v = 0; v < kVectors<V>; ++v)
+      for (int i = 0; i < kChunks; ++i) {
+        const auto bytes = load_rows<V>(streams, v, g * kBytes + 16 * i);
+        low[v][i] = bytes & fifteen;
+        high[v][i] = V::words_right_4(bytes) & fifteen;
       }
+  }
+
+  // With one activation row, q: [Group]. At most 8 products of 2 * 15 * 127 meet in 16 bits.
+  LAPIDARY_INLINE auto dots(int v, const std::int8_t* q) const {
+    auto ones = V::zeros(), sixteens = ones;
+    for (int i = 0; i < kChunks; ++i) {
+      const auto u = V::in_all_lanes(load(q + 16 * i));
+      ones = V::add_words(ones, V::pairs(low[v][i], u));
+      sixteens = V::add_words(sixteens, V::pairs(high[v][i], u));
+      if constexpr (Bits == 4)
+        sixteens = V::add_words(sixteens, V::pairs(low[v][i], V::in_all_lanes(load(q + Group / 2 + 16 * i))));
+    }
+    return V::add(V::pairs_of_words(ones, 1), V::pairs_of_words(sixteens, 16));
+  }
+};
+
+// The same for instructions with dot products of bytes.
+template <class V, int Bits, int Group>
+struct WholeBytes {
+  static constexpr int kBytes = Group * Bits / 8, kChunks = kBytes / 16;
+  typename V::Ints bytes[kVectors<V>][kChunks], low[kVectors<V>][kChunks];  // 16 lo, of 4 bits
+
+  LAPIDARY_INLINE WholeBytes(const Streams& streams, int g) {
+    for (int v = 0; v < kVectors<V>; ++v)
+      for (int i = 0; i < kChunks; ++i) {
+        bytes[v][i] = load_rows<V>(streams, v, g * kBytes + 16 * i);
+        if constexpr (Bits == 4) low[v][i] = V::template shift_left<4>(bytes[v][i]) & V::all_bytes(-16);
+      }
+  }
+
+  // With one activation row, q: [Group]
+  LAPIDARY_INLINE auto dots(int v, const std::int8_t* q) const {
+    auto sums = V::zeros();
+    for (int i = 0; i < kChunks; ++i) {
+      sums = V::add_dots(sums, bytes[v][i], V::in_all_lanes(load(q + 16 * i)));
+      if constexpr (Bits == 4) sums = V::add_dots(sums, low[v][i], V::in_all_lanes(load(q + Group / 2 + 16 * i)));
+    }
+    return sums;
+  }
+};
+
+// The same of codes of fewer than 8 bits. Those with a sign are made positive, which as many times the sum of u makes up for.
+template <class V, Codes codes, int Group>
+struct CodeBytes {
+  static constexpr int kBytes = Group * bits_of(codes) / 8, kChunks = Group / 16;
+  typename V::Ints c[kVectors<V>][kChunks];
+
+  LAPIDARY_INLINE CodeBytes(const Streams& streams, int g) {
+    __m128i rows[kStreams][kChunks];
+    for (int i = 0; i < kStreams; ++i) load_codes<codes, Group>(streams.at[i] + g * kBytes, rows[i]);
+    for (int v = 0; v < kVectors<V>; ++v)
+      for (int i = 0; i < kChunks; ++i)
+        c[v][i] = V::of_rows(v, [&](int row) __attribute__((always_inline)) { return rows[row][i]; });
+  }
+
+  // With one activation row, q: [Group]
+  LAPIDARY_INLINE auto dots(int v, const std::int8_t* q) const {
+    auto sums = V::zeros(), more = sums;
+    for (int i = 0; i < kChunks; ++i) {
+      const auto u = V::in_all_lanes(load(q + 16 * i));
+      sums = add(sums, c[v][i], u);
+      if constexpr (codes == Codes::e2m1) more = add(more, V::all_bytes(kMoreThanE2m1), u);
+    }
+    return codes == Codes::e2m1 ? V::subtract(sums, more) : sums;
+  }
+
+ private:
+  // Two products of at most 63 * 127 have room in 16 bits.
+  LAPIDARY_INLINE static auto add(typename V::Ints sums, typename V::Ints weights, typename V::Ints q) {
+    if constexpr (requires { V::add_dots(sums, weights, q); }) return V::add_dots(sums, weights, q);
+    else return V::add(sums, V::pairs_of_words(V::pairs(weights, q), 1));
   }
 };
 
@@ -126,10 +195,80 @@ LAPIDARY_INLINE void fetch(const Streams& streams, int begin, int bytes) {
     for (int line = begin; line < begin + bytes; line += 64) _mm_prefetch(stream + line + kAheadBytes, _MM_HINT_T0);
 }
 
-// 16 bytes of two streams.
-LAPIDARY_INLINE __m256i load_two(const Streams& streams, int first, int second, int at) {
-  return _mm256_inserti128_si256(_mm256_castsi128_si256(load(streams.at[first] + at)), load(streams.at[second] + at), 1);
-}
+template <class V, template <class, int, int> class Weights>
+struct ProductsX86 {
+  // q: [groups, rows, Group]; factors: [groups, 2, filled] = a and a * sum of the row that a sum belongs to
+  template <bool Paired, int Group>
+  static void quantise(const float* const* x, const Q8Tile& tile, Range groups) {
+    const int fill = filled<V>(tile.rows);
+    for (int r = 0; r < tile.rows; ++r)
+      for (int g = groups.begin; g < groups.end; ++g) {
+        const std::size_t at = static_cast<std::size_t>(g) * tile.rows + r;
+        const Factors factors = quantise_group<V, Paired, Group>(x[r] + g * Group, tile.q + at * Group);
+        float* to = tile.factors + static_cast<std::size_t>(g) * 2 * fill;
+        for (int i = r * kVectors<V>; i < (r + 1 < tile.rows ? (r + 1) * kVectors<V> : fill); ++i) {
+          to[i] = factors.a;
+          to[fill + i] = factors.a_sum;
+        }
+      }
+  }
+
+  template <int Bits, int Group, int Rows>
+  static void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
+    multiply_by<Weights<V, Bits, Group>, Group, Rows, true>(w, tile, y, steps);
+  }
+
+  template <Codes codes, int Group>
+  static void multiply_codes(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
+    with_rows(tile.rows, [&]<int Rows>() {
+      multiply_by<CodeBytes<V, codes, Group>, Group, Rows, has_biases(codes)>(w, tile, y, steps);
+    });
+  }
+
+ private:
+  template <class OfGroup, int Group, int Rows, bool Biases>
+  static void multiply_by(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
+    constexpr int kSums = Rows * kVectors<V>, kFill = filled<V>(Rows);
+    const int groups = w.cols / Group;
+    for (int step = steps.begin; step < steps.end; ++step) {
+      const Streams streams(w, step);
+      const std::uint32_t* scales = w.scales + static_cast<std::size_t>(step) * groups * kStreams;
+      const std::int8_t* q = tile.q;
+      const float* factors = tile.factors;
+      typename V::Floats sums[kFill / 4];
+      for (auto& sum : sums) sum = V::all(0.0f);
+
+      for (int g = 0; g < groups; ++g, q += Rows * Group, factors += 2 * kFill) {
+        fetch(streams, g * OfGroup::kBytes, OfGroup::kBytes);
+        const OfGroup weights(streams, g);
+        const auto words = V::by_stream(load(scales + g * kStreams));
+        const auto s = V::as_floats(words & V::all_ints(-0x10000)), b = V::as_floats(V::template shift_left<16>(words));
+#pragma GCC unroll 8
+        for (int four = 0; four < kFill; four += 4) {
+          typename V::Ints d[4];
+#pragma GCC unroll 4
+          for (int i = four; i < four + 4; ++i)
+            d[i - four] = i < kSums ? weights.dots(i % kVectors<V>, q + i / kVectors<V> * Group) : V::zeros();
+          const auto dots = V::pair_sums(V::pair_sums(d[0], d[1]), V::pair_sums(d[2], d[3]));
+          auto& sum = sums[four / 4];
+          sum = V::fma(V::to_floats(dots), s * V::in_all_lanes(_mm_loadu_ps(factors + four)), sum);
+          if constexpr (Biases) sum = V::fma(b, V::in_all_lanes(_mm_loadu_ps(factors + kFill + four)), sum);
+        }
+      }
+
+      float lanes[kFill / 4][V::kLanes][4];
+      for (int i = 0; i < kFill / 4; ++i) V::store(lanes[i][0], sums[i]);
+      for (int r = 0; r < Rows; ++r) {
+        float by_stream[kStreams];
+        for (int i = 0; i < kStreams; ++i) {
+          const int sum = r * kVectors<V> + i % kVectors<V>;
+          by_stream[i] = lanes[sum / 4][i / kVectors<V>][sum % 4];
+        }
+        streams.store(by_stream, w.rows, y[r]);
+      }
+    }
+  }
+};
 
 }  // namespace
 }  // namespace lapidary::cpu

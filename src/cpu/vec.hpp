@@ -42,6 +42,12 @@ inline Vec fused(const Vec& a, const Vec& b, const Vec& c) {
   return result;
 }
 
+inline Vec operator+(const Vec& a, const Vec& b) {
+  Vec result;
+  for (int i = 0; i < Vec::kBatches; ++i) result.batch[i] = a.batch[i] + b.batch[i];
+  return result;
+}
+
 inline Vec operator*(const Vec& a, const Vec& b) {
   Vec result;
   for (int i = 0; i < Vec::kBatches; ++i) result.batch[i] = a.batch[i] * b.batch[i];

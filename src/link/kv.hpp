@@ -39,14 +39,16 @@ struct KvCacheBf16 {
     const auto ring = static_cast<std::size_t>(position % capacity);
     return slot * session_stride + (static_cast<std::size_t>(head) * capacity + ring) * head_dim;
   }
+  // How far element d of a position lies from its first.
+  static std::size_t key_offset(std::int32_t d) { return static_cast<std::size_t>(d / 4 * 4 * kKeys + d % 4); }
+  static std::size_t value_offset(std::int32_t d) { return static_cast<std::size_t>(d / 8 * 8 * kValues + d % 8 * 4); }
   std::size_t key_index(std::int32_t slot, std::int32_t head, std::int32_t position, std::int32_t d) const {
     const int at = position % kKeys;
-    return block(slot, head, position - at) + static_cast<std::size_t>(((d / 4 * 4 + at / 2) * 2 + at % 2) * 4 + d % 4);
+    return block(slot, head, position - at) + key_offset(d) + static_cast<std::size_t>(at * 4);
   }
   std::size_t value_index(std::int32_t slot, std::int32_t head, std::int32_t position, std::int32_t d) const {
     const int at = position % kValues;
-    return block(slot, head, position - at) +
-           static_cast<std::size_t>((((d / 8 * 16 + at / 4) * 4 + d % 8 / 2) * 2 + d % 2) * 4 + at % 4);
+    return block(slot, head, position - at) + value_offset(d) + static_cast<std::size_t>(at / 4 * 32 + at % 4);
   }
 };
 

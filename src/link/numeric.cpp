@@ -4,6 +4,8 @@
 
 namespace lapidary::link {
 
+std::string_view name_of(Numeric numeric) { return numeric == Numeric::exact ? "exact" : "fast"; }
+
 Numeric usual_numeric(const graph::Graph& graph) {
   constexpr std::int64_t kToyWeights = 100'000'000;
   std::int64_t weights = 0;

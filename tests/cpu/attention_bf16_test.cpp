@@ -5,9 +5,10 @@
 #include <memory>
 
 #include "cpu/attention_bf16.hpp"
-#include "cpu/features.hpp"
+#include "cpu/instructions.hpp"
 #include "cpu/kernel_rows.hpp"
 #include "reference/attention.hpp"
+#include "support/emulated.hpp"
 
 namespace lapidary::test {
 namespace {
@@ -17,16 +18,14 @@ using namespace boost::ut;
 constexpr std::uint16_t kNoNumber = 0x7fc0;
 constexpr int kCapacity = 320;
 
-struct Way {
-  std::string name;
-  cpu::AttendBf16 attend;
-};
+using Way = cpu::AttentionKernels;
 
-// The fastest last.
 std::vector<Way> all_ways() {
-  std::vector<Way> all = {{"portable", cpu::portable_attention()}};
-  if (cpu::has_bf16() && cpu::bfmmla_attention()) all.push_back({"bfmmla", cpu::bfmmla_attention()});
-  if (cpu::has_avx2_fma() && cpu::avx2_attention()) all.push_back({"avx2", cpu::avx2_attention()});
+  std::vector<Way> all;
+  for (const cpu::Instructions& instructions : cpu::all_instructions())
+    if (instructions.here && std::ranges::none_of(all, [&](const Way& way) { return way.attend == instructions.attention->attend; }))
+      all.push_back(*instructions.attention);
+  if (is_emulated()) return {all.back()};
   return all;
 }
 
@@ -74,7 +73,7 @@ FloatRows attend(const Way& way, const std::vector<int>& positions, const FloatR
   const RowBuffer in(q);
   RowBuffer out(static_cast<int>(rows.size()), shape.heads.heads * shape.heads.head_dim);
   in_parts(parts, [&](cpu::Part part) {
-    cpu::attention_bf16(rows, in.in(), cache.view, shape.heads, shape.window, out.out(), part, way.attend);
+    cpu::attention_bf16(rows, in.in(), cache.view, shape.heads, shape.window, out.out(), part, way);
   });
   return out.rows();
 }
@@ -121,7 +120,7 @@ std::vector<double> expected(const float* q, int kv_head, int first, int last, c
 
 std::string title(const Way& way, const Shape& shape) {
   const cpu::HeadShape& heads = shape.heads;
-  return way.name + " attention with " + std::to_string(heads.heads) + "/" + std::to_string(heads.kv_heads) + " heads of " +
+  return std::string(way.name) + " attention with " + std::to_string(heads.heads) + "/" + std::to_string(heads.kv_heads) + " heads of " +
          std::to_string(heads.head_dim);
 }
 
@@ -148,8 +147,8 @@ void test_near(const Way& way, const Shape& shape) {
   };
 }
 
-void test_together(const cpu::AttendTogether& together, const Way& way, const Shape& shape) {
-  boost::ut::test(title(way, shape) + " has the same bits by all threads together") = [together, way, shape] {
+void test_together(const Way& way, const Shape& shape) {
+  boost::ut::test(title(way, shape) + " has the same bits by all threads together") = [way, shape] {
     Random random(3);
     constexpr int kLong = 4608;
     for (const int last : {0, 63, 64, 300, 2047, 2048, 4500}) {
@@ -157,7 +156,7 @@ void test_together(const cpu::AttendTogether& together, const Way& way, const Sh
       const FloatRows q = random_rows(random, 1, shape.heads.heads * shape.heads.head_dim);
       const FloatRows alone = attend(way, {last}, q, cache, shape);
       for (const int parts : {1, 2, 3, 7})
-        expect(same_bits(attend_together(together, last, q, cache, shape, parts)[0], alone[0]))
+        expect(same_bits(attend_together(*way.together, last, q, cache, shape, parts)[0], alone[0]))
             << "position" << last << "parts" << parts;
     }
   };
@@ -179,7 +178,7 @@ void test_independent(const Way& way, const Shape& shape) {
 
 // Rows are heads here: a job takes any of them, in any order.
 void test_heads(const Way& way) {
-  boost::ut::test(way.name + " attention gives a head the same bits among any others") = [way] {
+  boost::ut::test(std::string(way.name) + " attention gives a head the same bits among any others") = [way] {
     Random random(3);
     const int count = cpu::AttentionJob::kMaxHeads, d = 64;
     const Cache cache(random, {count, 1, d}, 0, 150);
@@ -198,7 +197,7 @@ void test_heads(const Way& way) {
 }
 
 void test_rounding(const Way& way) {
-  boost::ut::test(way.name + " attention rounds queries") = [way] {
+  boost::ut::test(std::string(way.name) + " attention rounds queries") = [way] {
     Random random(4);
     const Shape shape{{2, 1, 64}, 0};
     const Cache cache(random, shape.heads, 0, 5);
@@ -210,7 +209,7 @@ void test_rounding(const Way& way) {
   };
 
   // Probabilities 1 and p of the values 0 and 1 give p / (1 + p), the one above rounded.
-  boost::ut::test(way.name + " attention rounds probabilities") = [way] {
+  boost::ut::test(std::string(way.name) + " attention rounds probabilities") = [way] {
     Random random(5);
     const Shape shape{{1, 1, 8}, 0};
     Cache cache(random, shape.heads, 0, -1);
@@ -230,7 +229,7 @@ void test_rounding(const Way& way) {
 }
 
 void test_no_number(const Way& way) {
-  boost::ut::test(way.name + " attention keeps to its head what is not a number") = [way] {
+  boost::ut::test(std::string(way.name) + " attention keeps to its head what is not a number") = [way] {
     Random random(6);
     const Shape shape{{2, 1, 16}, 0};
     const Cache cache(random, shape.heads, 0, 70);
@@ -266,20 +265,15 @@ const suite<"bf16 attention"> bf16_attention = [] {
     expect(std::ranges::count(keys, 1) == static_cast<std::ptrdiff_t>(keys.size()) && same);
   };
 
-  "the fastest way of this processor is taken"_test = [] {
-    expect(cpu::fastest_attention() == all_ways().back().attend) << all_ways().back().name;
-  };
-
   for (const Way& way : all_ways()) {
     for (const Shape& shape : kShapes) {
-      test_near(way, shape);
-      // Number by number, the large shapes would take long and say no more.
-      if (way.name != "portable" || shape.heads.head_dim <= 64) test_independent(way, shape);
+      if (!is_emulated() || shape.heads.heads * shape.heads.head_dim <= 4096) test_near(way, shape);
+      if (!is_emulated() || shape.heads.head_dim <= 64) test_independent(way, shape);
     }
-    if (way.attend == cpu::fastest_attention() && cpu::fastest_together())
+    if (way.together)
       for (const Shape& shape : {Shape{{8, 1, 64}, 0}, Shape{{8, 1, 64}, 512}, Shape{{16, 1, 32}, 0}, Shape{{3, 1, 64}, 300},
                                  Shape{{8, 2, 128}, 0}})
-        test_together(*cpu::fastest_together(), way, shape);
+        test_together(way, shape);
     test_heads(way);
     test_rounding(way);
     test_no_number(way);

@@ -9,6 +9,7 @@
 #include "cpu/q8_weights.hpp"
 #include "reference/linear.hpp"
 #include "reference/q8.hpp"
+#include "support/emulated.hpp"
 #include "support/linear_tolerance.hpp"
 
 namespace lapidary::test {
@@ -17,6 +18,8 @@ namespace {
 using namespace boost::ut;
 using boost::ut::test;  // the function, not our namespace
 using IdRows = std::vector<std::vector<std::int32_t>>;
+
+const int kWide = is_emulated() ? 640 : 2816;
 
 // A storage whose activations are quantised in another way, in other groups.
 Storage other(const Storage& storage) {
@@ -174,7 +177,7 @@ suite<"linear_q8"> linear_suite = [] {
   for (const Storage& storage : q8_storages()) {
     test("linear_q8 of " + label(storage) + " is near its definition") = [storage] {
       Random random(1);
-      for (const int k : {128, 192, 704, 2816}) {
+      for (const int k : {128, 192, 704, kWide}) {
         if (!fits(storage, k)) continue;
         const Weights weights(random, storage, 11, k);
         for (const int rows : {1, 2, 8, 9, 19}) {
@@ -189,7 +192,7 @@ suite<"linear_q8"> linear_suite = [] {
     test("linear_gelu_mul_q8, linear_gelu_gate_q8 and linear_softcap_q8 of " + label(storage) +
          " are near their definitions") = [storage] {
       Random random(2);
-      for (const int k : {256, 2816}) {
+      for (const int k : {256, kWide}) {
         const int n = 13;
         const Weights gate(random, storage, n, k), same(random, storage, n, k), up(random, other(storage), n, k);
         for (const int rows : {1, 2, 3, 11}) {
@@ -368,7 +371,7 @@ suite<"experts q8"> expert_suite = [] {
     test("expert_gelu_mul_q8 of " + label(storage) +
          " is near its definition and equals linear_gelu_mul_q8 to the bit") = [storage] {
       Random random(8);
-      for (const auto& [n, k] : {std::pair{11, 2816}, std::pair{9, 256}}) {
+      for (const auto& [n, k] : {std::pair{11, kWide}, std::pair{9, 256}}) {
         const Weights gate(random, storage, n, k, kExperts), up(random, other(storage), n, k, kExperts);
         const FloatRows x = random_rows(random, 3, k, -0.2, 0.2);
         const IdRows ids = {{kExperts - 1, 0, 3}, {3, 0, 1}, {0, 3, kExperts - 1}};

@@ -1,7 +1,11 @@
 // linear, linear_gelu_mul, linear_gelu_gate and linear_softcap of every storage, at the widths of the published models.
 #include <boost/ut.hpp>
 
+#include "checkpoint/bf16.hpp"
+#include "cpu/math.hpp"
 #include "cpu/products.hpp"
+#include "cpu/vec.hpp"
+#include "support/guarded.hpp"
 #include "support/published_widths.hpp"
 
 namespace lapidary::test {
@@ -22,6 +26,40 @@ std::vector<int> widths_for(const Storage& storage, const std::vector<int>& widt
     if (fits(storage, k)) some.push_back(k);
   return some;
 }
+
+// A product as src/cpu/dot.hpp defines it: element i goes to lane i % 8, ascending, and the lanes are summed by one tree.
+float product_of_lanes(const std::vector<double>& weights, const std::vector<float>& x) {
+  float lanes[cpu::kLanes] = {};
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    float& lane = lanes[i % cpu::kLanes];
+    lane = cpu::fused(x[i], static_cast<float>(weights[i]), lane);
+  }
+  return cpu::sum_lanes(lanes);
+}
+
+void expect_lanes(const link::Matrix& matrix, const FloatRows& x) {
+  const FloatRows y = linear(x, {matrix}, 1);
+  for (int n = 0; n < matrix.rows; ++n) {
+    const std::vector<double> weights = reference::dequantise_row(matrix, n);
+    for (std::size_t r = 0; r < x.size(); ++r)
+      expect(same_bits({y[r][n]}, {product_of_lanes(weights, x[r])}))
+          << "weight row" << n << "of" << matrix.rows << "x" << matrix.cols << "with row" << r << "of" << x.size();
+  }
+}
+
+// A matrix behind whose bytes nothing can be read.
+struct GuardedMatrix {
+  GuardedMatrix(const link::Matrix& matrix, std::size_t spare)
+      : values({matrix.values, matrix.row_bytes * matrix.rows}, spare),
+        scales({matrix.scales, matrix.scale_row_bytes * matrix.rows}, spare),
+        biases({matrix.biases, matrix.biases ? matrix.scale_row_bytes * matrix.rows : 0}, spare), view(matrix) {
+    view.values = values.data();
+    if (matrix.scales) view.scales = scales.data();
+    if (matrix.biases) view.biases = biases.data();
+  }
+  Guarded values, scales, biases;
+  link::Matrix view;
+};
 
 suite<"linear"> linear_suite = [] {
   for (const Storage& storage : all_storages()) {
@@ -44,6 +82,32 @@ suite<"linear"> linear_suite = [] {
       Random random(3);
       for (const int k : widths_for(storage, {5376, 21504}))
         expect_linear_alone(random, kProducts, storage, k, 5, all_company(8));
+    };
+
+    test("linear of " + label(storage) + " sums by lanes, to the bit") = [&storage] {
+      Random random(11);
+      for (const int k : widths_for(storage, {32, 64, 96, 128, 512, 704, 1536})) {
+        const RandomMatrix random_matrix(random, storage, 7, k);
+        for (const int rows : {1, 2, 3, 4, 5, 8, 9}) expect_lanes(random_matrix.view(), random_rows(random, rows, k));
+      }
+    };
+
+    test("linear of " + label(storage) + " reads nothing behind weights, scales and activations") = [&storage] {
+      Random random(12);
+      for (const int k : widths_for(storage, {32, 64, 128, 704}))
+        for (const int n : {1, 4, 6, 17}) {
+          const RandomMatrix random_matrix(random, storage, n, k);
+          const link::Matrix matrix = random_matrix.view();
+          const FloatRows x = random_rows(random, 1, k), expected = linear(x, {matrix}, 1);
+          const Guarded guarded_x(std::as_bytes(std::span(x[0])));
+          for (const std::size_t spare : {0, 3}) {
+            const GuardedMatrix guarded(matrix, spare);
+            const link::Matrix* weight = &guarded.view;
+            std::vector<float> y(n);
+            cpu::linear(1, {reinterpret_cast<const float*>(guarded_x.data()), 0}, {&weight, 1}, {y.data(), 0}, {});
+            expect(same_bits(y, expected[0])) << n << "x" << k;
+          }
+        }
     };
 
     test("linear_gelu_mul, linear_gelu_gate and linear_softcap of " + label(storage) +
@@ -97,6 +161,40 @@ suite<"linear"> linear_suite = [] {
     Random random(8);
     for (const Storage& storage : plain_storages())
       for (const int k : {1, 3, 7, 15, 17, 33, 100, 131}) expect_linear(random, kProducts, storage, k, 6, 3);
+  };
+
+  "a plain matrix of any number of columns and rows is multiplied by lanes, to the bit"_test = [] {
+    Random random(13);
+    for (const Storage& storage : plain_storages())
+      for (const int k : {1, 7, 8, 31, 40, 47, 48, 49, 63, 79, 80, 81, 112, 131, 515})
+        for (const int n : {1, 2, 3, 4, 5, 19}) {
+          const RandomMatrix random_matrix(random, storage, n, k);
+          for (const int rows : {1, 2, 3, 4, 7}) expect_lanes(random_matrix.view(), random_rows(random, rows, k));
+        }
+  };
+
+  "what is not a number or infinite in a bf16 weight is so in its products and in no others"_test = [] {
+    Random random(14);
+    const int k = 200, n = 9;
+    for (const std::uint16_t bad : {0x7fc0, 0xffc1, 0x7f81, 0x7f80, 0xff80})
+      for (const int col : {0, 1, 7, 8, 31, 64, 183, 184, 199})
+        for (const int rows : {1, 2, 4, 8, 9}) {
+          RandomMatrix matrix(random, kPlain, n, k);
+          FloatRows x = random_rows(random, rows, k);
+          for (auto& row : x) row[col] = 1.0f;
+          const FloatRows expected = linear(x, {matrix.view()}, 1);
+          const int bad_row = random.below(n);
+          std::memcpy(matrix.values() + (bad_row * k + col) * 2, &bad, sizeof bad);
+          const FloatRows y = linear(x, {matrix.view()}, 1);
+          for (int r = 0; r < rows; ++r)
+            for (int j = 0; j < n; ++j) {
+              const float value = from_bf16(bad);
+              const bool right = j != bad_row       ? same_bits({y[r][j]}, {expected[r][j]})
+                                 : value == value ? y[r][j] == value
+                                                  : y[r][j] != y[r][j];
+              expect(right) << value << "in weight" << bad_row << col << "seen in" << j << "with row" << r << "of" << rows;
+            }
+        }
   };
 
   "linear_softcap without a cap is linear"_test = [] {

@@ -15,7 +15,7 @@ struct Loaded {
   std::unique_ptr<link::Executor> executor;
 
   explicit Loaded(const std::string& folder, link::Options options = {}, int threads = 1, const std::string& assistant = "")
-      : program(load(folder, with(options, threads), assistant)), executor(cli::make_executor(program)) {}
+      : program(load(folder, with(options, threads), assistant)), executor(cli::make_executor(program, {})) {}
 
   static link::Options with(link::Options options, int threads) {
     options.backend = cli::backends().front();

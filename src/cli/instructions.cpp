@@ -1,0 +1,41 @@
+#include "cli/instructions.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <CLI/App.hpp>
+
+#include "checkpoint/error.hpp"
+
+namespace lapidary::cli {
+
+void InstructionsFlag::add_to(CLI::App& command) {
+  std::vector<std::string> names;
+  for (const cpu::Instructions& one : all) names.emplace_back(one.name);
+  command.add_option_function<std::string>(
+             "--cpu", [this](const std::string& name) { asked = &*std::ranges::find(all, name, &cpu::Instructions::name); },
+             "instructions for the fast mode on the CPU (default: the last of these that the processor has)")
+      ->check(CLI::IsMember(names));
+}
+
+void InstructionsFlag::check(link::Backend backend) const {
+  if (!asked) return;
+  if (backend != link::Backend::cpu) fail(ErrorKind::usage, "--cpu", "expected --backend cpu, got " + std::string(name_of(backend)));
+  if (asked->here) return;
+  std::string names;
+  for (const cpu::Instructions& one : all)
+    if (one.here) names += (names.empty() ? "" : ", ") + std::string(one.name);
+  fail(ErrorKind::usage, "--cpu", "expected instructions this processor has (" + names + "), got " + std::string(asked->name) +
+                                      ", which needs " + std::string(asked->needs));
+}
+
+InstructionsFlag::Choice InstructionsFlag::choice(link::Numeric numeric) const {
+  if (numeric == link::Numeric::exact) return {all.front().name, "the exact mode has no other kernels"};
+  if (asked) return {asked->name, "--cpu"};
+  const cpu::Instructions& best = cpu::best_instructions(all);
+  const cpu::Instructions* next = &best + 1;
+  if (next == all.data() + all.size()) return {best.name, "the fastest there are"};
+  return {best.name, std::string(next->name) + " needs " + std::string(next->needs) + ", which this processor does not have"};
+}
+
+}  // namespace lapidary::cli

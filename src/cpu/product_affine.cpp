@@ -1,0 +1,73 @@
+#include "cpu/product_affine.hpp"
+
+#include "cpu/affine.hpp"
+#include "cpu/vec.hpp"
+
+namespace lapidary::cpu {
+namespace {
+
+// One weight row of a matrix.
+struct WeightRow {
+  const link::Matrix& matrix;
+  const std::byte* values;
+  const std::byte* scales;
+  const std::byte* biases;
+
+  WeightRow(const link::Matrix& w, std::size_t expert, std::size_t row)
+      : matrix(w), values(w.values + expert * w.expert_bytes + row * w.row_bytes),
+        scales(w.scales + expert * w.scale_expert_bytes + row * w.scale_row_bytes),
+        biases(w.biases + expert * w.scale_expert_bytes + row * w.scale_row_bytes) {}
+};
+
+// y[r] = x[r] . w
+template <int R, int Bits>
+void multiply_row(const float* const* x, const WeightRow& w, float* y) {
+  Floats sum[R][2] = {};
+  const Storage& storage = w.matrix.storage;
+  const std::byte* from = w.values;
+  for (int begin = 0, group = 0; begin < w.matrix.cols; begin += storage.group, ++group) {
+    const Affine affine(read_number(storage.type, w.scales, group), read_number(storage.type, w.biases, group));
+    for_each_eight<Bits>(from, storage.group, affine, [&](int i, Floats low, Floats high) {
+      for (int r = 0; r < R; ++r) {
+        sum[r][0] = fused(read_vector<Floats>(x[r] + begin + i), low, sum[r][0]);
+        sum[r][1] = fused(read_vector<Floats>(x[r] + begin + i + 4), high, sum[r][1]);
+      }
+    });
+    from += storage.group / 8 * Bits;
+  }
+  for (int r = 0; r < R; ++r) {
+    float lanes[kLanes];
+    std::memcpy(lanes, sum[r], sizeof lanes);
+    y[r] = sum_lanes(lanes);
+  }
+}
+
+template <int R>
+void multiply_row(const float* const* x, const WeightRow& w, float* y) {
+  switch (w.matrix.storage.bits) {
+    case 2: return multiply_row<R, 2>(x, w, y);
+    case 3: return multiply_row<R, 3>(x, w, y);
+    case 4: return multiply_row<R, 4>(x, w, y);
+    case 5: return multiply_row<R, 5>(x, w, y);
+    case 6: return multiply_row<R, 6>(x, w, y);
+    default: assert(w.matrix.storage.bits == 8); return multiply_row<R, 8>(x, w, y);
+  }
+}
+
+}  // namespace
+
+void multiply_affine(const Lines& lines, const link::Matrix& w, int expert, int first, int count, Products& y) {
+  for (int j = 0; j < count; ++j) {
+    const WeightRow row(w, static_cast<std::size_t>(expert), static_cast<std::size_t>(first + j));
+    float products[4];
+    switch (lines.count) {
+      case 4: multiply_row<4>(lines.x.data(), row, products); break;
+      case 3: multiply_row<3>(lines.x.data(), row, products); break;
+      case 2: multiply_row<2>(lines.x.data(), row, products); break;
+      default: multiply_row<1>(lines.x.data(), row, products); break;
+    }
+    for (int l = 0; l < lines.count; ++l) y[l][j] = products[l];
+  }
+}
+
+}  // namespace lapidary::cpu
