@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """A checkpoint with the shape of a Gemma 4 model and random weights, for measuring speed without the real files.
 
-    perf/random_model.py SHAPE OUT [--format mlx4|mlx8|gguf-q4_0|gguf-q8_0] [--layers N] [--seed N]
+    perf/random_model.py SHAPE OUT [--format FORMAT] [--layers N] [--seed N]
 
-SHAPE is a name in graphs/: e2b, e4b, 12b, 26b-a4b or 31b. MLX formats make a folder OUT, GGUF formats a file. mlx4 and
-gguf-q4_0 spend 4.5 bits on a weight, mlx8 and gguf-q8_0 8.5; only routers differ, as published (8.5 in MLX, 32 in GGUF).
+SHAPE is a name in graphs/: e2b, e4b, 12b, 26b-a4b or 31b. FORMAT is mlx2, mlx3, mlx4, mlx5, mlx6 or mlx8 (affine weights in
+groups of 64), mxfp4, nvfp4 or bf16, which make a folder OUT, or gguf-q4_0 or gguf-q8_0, which make a file. mlx4 and gguf-q4_0
+spend 4.5 bits on a weight, mlx8 and gguf-q8_0 8.5; only routers differ, as published (8.5 in MLX, 32 in GGUF).
 
 --layers keeps the widths and cuts the depth of a shape without shared keys and values; lapidary reads such a checkpoint in
 a build with -Dextra_graphs=OUT. A GGUF file has no vocabulary but its size: enough for what is fed with token ids.
@@ -13,6 +14,7 @@ Speed does not depend on what weights say, as long as activations stay near one 
 nothing is computed for a weight: a few megabytes of random groups are made once and written again and again.
 """
 import argparse
+import bisect
 import collections
 import itertools
 import json
@@ -30,7 +32,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-GROUP = 64  # weights per scale in the MLX formats
+GROUP = 64  # weights per scale in the affine formats
 SHARD_BYTES = 5_000_000_000
 RING_GROUPS = 262_139  # prime: a matrix repeats a row only after so many rows, however many groups a row has
 MLX_PREFIX = "language_model.model."
@@ -158,10 +160,23 @@ class Rings:
         return interleave((wide[2::4], wide[3::4]))
 
     @cache
+    def e8m0(self, size):
+        return bytes(127 + round(math.log2(size * abs(f))) for f in self.factors)
+
+    @cache
+    def e4m3(self, size):
+        """To the next smaller number; those too small get the least."""
+        return bytes(max(1, bisect.bisect(E4M3, size * abs(f)) - 1) | (128 if f < 0 else 0) for f in self.factors)
+
+    @cache
     def blocks(self, scale, group_bytes):
         """Q4_0 and Q8_0 alike: a half-precision scale and the codes of 32 weights."""
         scales, codes = self.numbers("e", scale, False), self.codes(group_bytes)
         return interleave((scales[0::2], scales[1::2], *(codes[i::group_bytes] for i in range(group_bytes))))
+
+
+E4M3 = [math.ldexp(code & 7 | (8 if code >> 3 else 0), max(code >> 3, 1) - 10) for code in range(127)]  # the positive numbers
+E2M1_DEVIATION = math.sqrt(sum(x * x for x in (0, 0.5, 1, 1.5, 2, 3, 4, 6)) / 8)
 
 
 def scale_for(deviation, bits):
@@ -189,20 +204,39 @@ class Entry:
 # ---- MLX: a folder with config.json, tokenizer.json and safetensors
 
 
-def mlx_entries(text, bits, rings):
+@dataclass
+class Packing:
+    mode: str
+    bits: int
+    group: int
+
+    def entries(self, name, t, rings):
+        *rows, columns = t.shape
+        yield Entry(name + ".weight", "U32", (*rows, columns * self.bits // 32), t.count * self.bits // 8,
+                    partial(rings.codes, self.group * self.bits // 8), name)
+        groups, count = (*rows, columns // self.group), t.count // self.group
+        if self.mode == "affine":
+            scale = scale_for(t.value, self.bits)
+            for part, size in ((".scales", scale), (".biases", -2 ** (self.bits - 1) * scale)):
+                yield Entry(name + part, "BF16", groups, 2 * count, partial(rings.bf16, size, False), name)
+        else:
+            ring = rings.e8m0 if self.mode == "mxfp4" else rings.e4m3
+            yield Entry(name + ".scales", "U8", groups, count, partial(ring, t.value / E2M1_DEVIATION), name)
+
+
+ROUTERS = Packing("affine", 8, GROUP)
+
+
+def mlx_entries(text, packing, rings):
+    """Without a packing all are plain numbers."""
     for t in tensors_of(text):
         name = MLX_PREFIX + t.mlx
         if t.mlx and t.is_vector:
             yield Entry(name, "BF16", t.shape, 2 * t.count, partial(rings.bf16, t.value, True), name)
+        elif t.mlx and not packing:
+            yield Entry(name + ".weight", "BF16", t.shape, 2 * t.count, partial(rings.bf16, t.value, False), name)
         elif t.mlx:
-            width = 8 if t.is_router else bits
-            scale = scale_for(t.value, width)
-            *rows, columns = t.shape
-            yield Entry(name + ".weight", "U32", (*rows, columns * width // 32), t.count * width // 8,
-                        partial(rings.codes, GROUP * width // 8), name)
-            for part, size in ((".scales", scale), (".biases", -2 ** (width - 1) * scale)):
-                yield Entry(name + part, "BF16", (*rows, columns // GROUP), 2 * t.count // GROUP,
-                            partial(rings.bf16, size, False), name)
+            yield from (ROUTERS if t.is_router else packing).entries(name, t, rings)
 
 
 def shards_of(entries):
@@ -225,15 +259,17 @@ def write_safetensors(path, entries):
         os.fsync(file.fileno())  # what is written back later would disturb measurements
 
 
-def write_mlx(folder, config, bits, rings):
+def write_mlx(folder, config, packing, rings):
     folder.mkdir()
     text = config["text_config"]
-    quantization = {"group_size": GROUP, "bits": bits, "mode": "affine"}
-    quantization |= {MLX_PREFIX + t.mlx: {"group_size": GROUP, "bits": 8} for t in tensors_of(text) if t.is_router}
-    (folder / "config.json").write_text(json.dumps({**config, "quantization": quantization}, indent=1))
+    if packing:
+        quantization = {"group_size": packing.group, "bits": packing.bits, "mode": packing.mode}
+        quantization |= {MLX_PREFIX + t.mlx: {"group_size": GROUP, "bits": 8} for t in tensors_of(text) if t.is_router}
+        config = {**config, "quantization": quantization}
+    (folder / "config.json").write_text(json.dumps(config, indent=1))
     with lzma.open(ROOT / "tests/fixtures/tokenizer/gemma4-tokenizer.json.xz") as tokenizer:
         (folder / "tokenizer.json").write_bytes(tokenizer.read())
-    shards = shards_of(mlx_entries(text, bits, rings))
+    shards = shards_of(mlx_entries(text, packing, rings))
     for name, entries in shards.items():
         write_safetensors(folder / name, entries)
     index = {entry.name: name for name, entries in shards.items() for entry in entries}
@@ -323,7 +359,9 @@ def write_gguf(path, config, bits, rings):
     write_gguf_file(path, gguf_pairs(text, bits), list(gguf_entries(text, bits, rings)))
 
 
-FORMATS = {"mlx4": (write_mlx, 4), "mlx8": (write_mlx, 8), "gguf-q4_0": (write_gguf, 4), "gguf-q8_0": (write_gguf, 8)}
+FORMATS = {f"mlx{bits}": (write_mlx, Packing("affine", bits, GROUP)) for bits in (2, 3, 4, 5, 6, 8)}
+FORMATS |= {"mxfp4": (write_mlx, Packing("mxfp4", 4, 32)), "nvfp4": (write_mlx, Packing("nvfp4", 4, 16)), "bf16": (write_mlx, None)}
+FORMATS |= {"gguf-q4_0": (write_gguf, 4), "gguf-q8_0": (write_gguf, 8)}
 
 
 def main():
@@ -340,8 +378,8 @@ def main():
     part = out.with_name(out.name + ".part")  # its name until it is complete
     shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
     start = time.monotonic()
-    write, bits = FORMATS[arguments.format]
-    write(part, config, bits, Rings(arguments.seed))
+    write, packing = FORMATS[arguments.format]
+    write(part, config, packing, Rings(arguments.seed))
     part.rename(out)
     megabytes = sum(file.stat().st_size for file in (out.iterdir() if out.is_dir() else [out])) / 1e6
     seconds = time.monotonic() - start

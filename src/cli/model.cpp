@@ -88,7 +88,7 @@ void ModelFlags::add_limits_to(CLI::App& command) {
   command.add_option_function<std::string>(
              "--numeric",
              [this](const std::string& name) { numeric = name == "exact" ? link::Numeric::exact : link::Numeric::fast; },
-             "exact: float32 activations and K/V; fast: activations of 8 bits where the weights have 4 or 8, K/V in bfloat16 "
+             "exact: float32 activations and K/V; fast: activations of 8 bits where weights are integers times a scale, K/V in bfloat16 "
              "(default: fast; exact for models below 100 million weights, such as pebble)")
       ->check(CLI::IsMember(std::set<std::string>{"exact", "fast"}));
   command.add_option("--memory", memory, "refuse to use more anonymous memory than this, e.g. 8G");

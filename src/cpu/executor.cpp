@@ -151,7 +151,7 @@ class CpuExecutor final : public link::Executor {
         progress.quantises = quantises_together(n, matrices_of(bound), Part{0, team_.size()});
         const Q8Weights w = matrices_of(bound)[0].weights();
         const Q8Room& room = thread_rooms_[0];
-        progress.quantised = {.format = w.format, .rows = n, .cols = w.cols, .q = room.q, .factors = room.factors};
+        progress.quantised = {.form = w.format.form(), .rows = n, .cols = w.cols, .q = room.q, .factors = room.factors};
         progress.now.quantised = progress.quantises ? &progress.quantised : nullptr;
         return Turn::shared;
       } else {

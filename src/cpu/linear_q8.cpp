@@ -16,7 +16,7 @@ constexpr int kTogetherValues = 2048;  // half of them take 0.4 us: a barrier mu
 // Steps that a thread takes at least: fewer would begin their streams too often.
 constexpr int kGrain = 16;
 
-// Up to kTileRows rows of activations, quantised once for all weights of one format.
+// Up to kTileRows rows of activations, quantised once for all weights of one form.
 class Tile {
  public:
   explicit Tile(const Q8Room& room) : room_(room) {}
@@ -27,10 +27,10 @@ class Tile {
 
   const Q8Tile& quantised(const Q8Kernels& kernels, const Q8Weights& w) {
     if (room_.ready) return *room_.ready;
-    const bool same = done_ && tile_.format == w.format && tile_.rows == rows_ && tile_.cols == w.cols &&
+    const bool same = done_ && tile_.form == w.format.form() && tile_.rows == rows_ && tile_.cols == w.cols &&
                       std::equal(x_.begin(), x_.begin() + rows_, quantised_x_.begin());
     if (!same) {
-      tile_ = {.format = w.format, .rows = rows_, .cols = w.cols, .q = room_.q, .factors = room_.factors};
+      tile_ = {.form = w.format.form(), .rows = rows_, .cols = w.cols, .q = room_.q, .factors = room_.factors};
       kernels.quantise(x_.data(), tile_, {0, w.cols / w.format.group});
       quantised_x_ = x_;
       done_ = true;
@@ -106,12 +106,12 @@ void gelu_mul(Tile& tile, const Q8Kernels& kernels, const Q8Weights& gate, const
 bool quantises_together(int rows, std::span<const Q8Matrix> weights, Part part) {
   const link::Matrix& first = *weights[0].matrix;
   return part.count > 1 && !first.experts && rows <= kTileRows && rows * first.cols >= kTogetherValues &&
-         std::ranges::all_of(weights, [&](const Q8Matrix& one) { return one.matrix->storage == first.storage; });
+         std::ranges::all_of(weights, [&](const Q8Matrix& one) { return one.format().form() == weights[0].format().form(); });
 }
 
 Q8Tile quantise_together(int rows, In x, const Q8Matrix& weight, const Q8Room& common, Part part) {
   const Q8Weights w = weight.weights();
-  const Q8Tile tile{.format = w.format, .rows = rows, .cols = w.cols, .q = common.q, .factors = common.factors};
+  const Q8Tile tile{.form = w.format.form(), .rows = rows, .cols = w.cols, .q = common.q, .factors = common.factors};
   Pointers all{};
   for (int r = 0; r < rows; ++r) all[r] = x[r];
   for_each_share(w.cols / w.format.group, part, 1, [&](Range groups) { weight.kernels->quantise(all.data(), tile, groups); });

@@ -8,10 +8,10 @@
 
 namespace lapidary::cpu {
 
-// Room of one thread: a tile of the longest row, and a tile of the longest output.
+// Room of one thread: a tile of the longest row with the factors of the most groups, and a tile of the longest output.
 struct Q8Room {
   std::int8_t* q = nullptr;    // [tile_bytes(longest row)]
-  float* factors = nullptr;    // [tile_floats(longest row)]
+  float* factors = nullptr;    // [tile_floats(most groups of a row)]
   float* products = nullptr;   // [kTileRows, output_stride]
   std::size_t output_stride = 0;
   const Q8Tile* ready = nullptr;  // the rows of the step, where all threads have quantised them together

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <limits>
 
+#include "cpu/small_floats.hpp"
+
 namespace lapidary::cpu {
 namespace {
 
@@ -16,15 +18,36 @@ std::uint16_t half_word(const std::byte* at) {
   return word;
 }
 
+// bias | scale << 16 of a group. scales, biases: of its row
+std::uint32_t scale_word(const Storage& storage, const std::byte* scales, const std::byte* biases, int group) {
+  if (storage.encoding == Encoding::affine)
+    return half_word(biases + 2 * group) | static_cast<std::uint32_t>(half_word(scales + 2 * group)) << 16;
+  const auto code = std::to_integer<std::uint8_t>(scales[group]);
+  const float scale = storage.encoding == Encoding::mxfp4 ? from_e8m0(code) : kE4m3[code];
+  return std::bit_cast<std::uint32_t>(0.5f * scale);  // no more bits than bfloat16 has
+}
+
+Codes codes_of(const Storage& storage) {
+  if (storage.encoding != Encoding::affine) return Codes::e2m1;
+  switch (storage.bits) {
+    case 2: return Codes::u2;
+    case 3: return Codes::u3;
+    case 4: return Codes::u4;
+    case 5: return Codes::u5;
+    case 6: return Codes::u6;
+    default: return Codes::u8;
+  }
+}
+
 float scale_of(std::uint32_t word) { return std::bit_cast<float>(word & 0xffff0000u); }
 float bias_of(std::uint32_t word) { return std::bit_cast<float>(word << 16); }
 
 // To the nearest, ties to even; what is not a number becomes 0.
 std::int8_t rounded(float x) { return x == x ? static_cast<std::int8_t>(std::nearbyint(x)) : std::int8_t{0}; }
 
-// Groups of one row: q [cols], in each group of 4 bits the odd elements first; factors [groups, 2] = a, a * sum.
-void quantise_row(const float* x, int groups, Q8Format format, std::int8_t* q, float* factors) {
-  const int n = format.group, half = n / 2;
+// Groups of one row: q [cols], in each group of pairs the odd elements first; factors [groups, 2] = a, a * sum.
+void quantise_row(const float* x, int groups, Q8Form form, std::int8_t* q, float* factors) {
+  const int n = form.group, half = n / 2;
   for (int g = 0; g < groups; ++g, x += n, q += n, factors += 2) {
     float most = 0.0f;
     bool numbers = true;
@@ -37,7 +60,7 @@ void quantise_row(const float* x, int groups, Q8Format format, std::int8_t* q, f
       return most >= kLeastQ8 ? 127.0f / most : 0.0f;
     };
     std::int32_t sum = 0;
-    if (format.bits == 8) {
+    if (!form.paired) {
       for (int i = 0; i < n; ++i) see(x[i]);
       const float r = inverse();
       for (int i = 0; i < n; ++i) sum += q[i] = rounded(x[i] * r);
@@ -61,27 +84,34 @@ void quantise_row(const float* x, int groups, Q8Format format, std::int8_t* q, f
   }
 }
 
+// Code i of a group, as an integer.
+int code_at(const std::uint8_t* w, int i, Codes codes) {
+  const int bits = bits_of(codes), first = i * bits, last = first + bits - 1;
+  const int value = (w[first / 8] | w[last / 8] << 8 * (last / 8 - first / 8)) >> first % 8 & ((1 << bits) - 1);
+  return codes == Codes::e2m1 ? static_cast<int>(2.0f * kE2m1[value]) : value;
+}
+
 std::int32_t dot(const std::uint8_t* w, const std::int8_t* q, Q8Format format) {
   std::int32_t sum = 0;
-  if (format.bits == 8) {
-    for (int i = 0; i < format.group; ++i) sum += w[i] * q[i];
-  } else {
+  if (format.form().paired) {
     const int half = format.group / 2;
     for (int i = 0; i < half; ++i) sum += w[i] * q[i] + (w[i] & 15) * 16 * q[half + i];
+  } else {
+    for (int i = 0; i < format.group; ++i) sum += code_at(w, i, format.codes) * q[i];
   }
   return sum;
 }
 
 void quantise(const float* const* x, const Q8Tile& tile, Range groups) {
-  const int group = tile.format.group, all = tile.cols / group;
+  const int group = tile.form.group, all = tile.cols / group;
   for (int r = 0; r < tile.rows; ++r) {
     const std::size_t first = static_cast<std::size_t>(r) * all + groups.begin;
-    quantise_row(x[r] + groups.begin * group, groups.end - groups.begin, tile.format, tile.q + first * group, tile.factors + first * 2);
+    quantise_row(x[r] + groups.begin * group, groups.end - groups.begin, tile.form, tile.q + first * group, tile.factors + first * 2);
   }
 }
 
 void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
-  const int groups = w.cols / w.format.group, group_bytes = w.format.group * w.format.bits / 8;
+  const int groups = w.cols / w.format.group, group_bytes = w.format.group_bytes();
   for (int step = steps.begin; step < steps.end; ++step)
     for (int stream = 0; stream < kStreams; ++stream) {
       const int n = w.walk.row(step, stream);
@@ -96,7 +126,7 @@ void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range ste
           const std::int32_t d = dot(values + g * group_bytes, q + g * w.format.group, w.format);
           const std::uint32_t word = scales[g * kStreams];
           sum = std::fma(static_cast<float>(d), scale_of(word) * factors[2 * g], sum);
-          sum = std::fma(bias_of(word), factors[2 * g + 1], sum);
+          if (has_biases(w.format.codes)) sum = std::fma(bias_of(word), factors[2 * g + 1], sum);
         }
         y[r][n] = sum;
       }
@@ -131,15 +161,16 @@ void interleave_scales(const link::Matrix& matrix, int expert, Order order, std:
     for (int stream = 0; stream < kStreams; ++stream) {
       const int row = std::min(walk.row(step, stream), matrix.rows - 1);
       const std::size_t at = expert * matrix.scale_expert_bytes + row * matrix.scale_row_bytes;
+      const std::byte* biases = matrix.biases ? matrix.biases + at : nullptr;
       std::uint32_t* out = scales + static_cast<std::size_t>(step) * groups * kStreams + stream;
-      for (int g = 0; g < groups; ++g)
-        out[g * kStreams] = half_word(matrix.biases + at + 2 * g) |
-                            static_cast<std::uint32_t>(half_word(matrix.scales + at + 2 * g)) << 16;
+      for (int g = 0; g < groups; ++g) out[g * kStreams] = scale_word(matrix.storage, matrix.scales + at, biases, g);
     }
 }
 
+Q8Format Q8Matrix::format() const { return {codes_of(matrix->storage), matrix->storage.group}; }
+
 Q8Weights Q8Matrix::weights(int expert) const {
-  return {.format = {matrix->storage.bits, matrix->storage.group}, .rows = matrix->rows, .cols = matrix->cols, .walk = walk,
+  return {.format = format(), .rows = matrix->rows, .cols = matrix->cols, .walk = walk,
           .values = matrix->values + expert * matrix->expert_bytes, .row_bytes = matrix->row_bytes,
           .scales = scales + expert * scale_words(*matrix)};
 }

@@ -1,12 +1,16 @@
-// Products in the fast mode: affine weights of 4 or 8 bits with activations quantised to 8 bits, row by row and group by group.
+// Products in the fast mode: weights that are a small integer times a scale, with activations quantised to 8 bits, row by row and
+// group by group.
 //
-// Definition, for one activation row x and one weight row (q, scale s and bias b per group):
-//   8 bits: a = max|x| / 127, u = round(x * (127 / max|x|)), ties to even; dot = sum q u; sum = sum u
-//   4 bits: the values of a byte are lo and hi, for the activations e and o. o and e - o/16 take the place of x:
+// Definition, for one activation row x and one weight row (codes c, scale s and bias b per group):
+//   affine: c is the code, s and b as stored. mxfp4, nvfp4: c is twice the code's value, -12 to 12; s is half the scale, which is
+//   exact in bfloat16; there is no b.
+//   plain, for all codes but affine ones of 4 bits:
+//           a = max|x| / 127, u = round(x * (127 / max|x|)), ties to even; dot = sum c u; sum = sum u
+//   paired, for affine codes of 4 bits: those of a byte are lo and hi, for the activations e and o. o and e - o/16 take the place of x:
 //           u = round(o r), v = round(fma(u, -1/16, e r)) with r = 127 / max(|o|, |fma(o, -1/16, e)|), a = max / 127 / 16;
 //           dot = sum (lo + 16 hi) u + 16 lo v, which is 16 (hi o + lo e) / (16 a); sum = sum 17 u + 16 v.
 //           A byte is multiplied as it lies in the file, and an error is at most 1/16 larger than in the plain form.
-//   y = 0; for groups ascending: y = fma(float(dot), s * a, y), y = fma(b, a * float(sum), y)
+//   y = 0; for groups ascending: y = fma(float(dot), s * a, y) and, where there is b, y = fma(b, a * float(sum), y)
 // Integer sums are exact, so only the order of groups matters: a row is the same at every width, in every part, by every
 // set of instructions. A group whose max is below kLeastQ8 counts as zeros (1 / max must be a number); what is not a number, or
 // infinite, makes the outputs of its row not numbers.
@@ -24,9 +28,28 @@ inline constexpr float kLeastQ8 = 0x1p-121f;
 inline constexpr int kTileRows = 8;    // activation rows that meet the weights together
 inline constexpr int kStreams = link::kScaleRows;  // weight rows of a step
 
+// Unsigned integers of so many bits, or floats of 4.
+enum class Codes : std::uint8_t { u2, u3, u4, u5, u6, u8, e2m1 };
+
+constexpr int bits_of(Codes codes) {
+  constexpr int kBits[] = {2, 3, 4, 5, 6, 8, 4};
+  return kBits[static_cast<int>(codes)];
+}
+constexpr bool has_biases(Codes codes) { return codes != Codes::e2m1; }
+
+// How activations are quantised.
+struct Q8Form {
+  bool paired = true;
+  int group = 64;
+  bool operator==(const Q8Form&) const = default;
+};
+
 struct Q8Format {
-  int bits = 4, group = 64;
-  bool operator==(const Q8Format&) const = default;
+  Codes codes = Codes::u4;
+  int group = 64;
+
+  Q8Form form() const { return {codes == Codes::u4, group}; }
+  int group_bytes() const { return group * bits_of(codes) / 8; }
 };
 
 // How the rows of a step lie to each other: neighbours, which are one long stream, or a quarter of the matrix apart, which are four.
@@ -91,7 +114,7 @@ struct Q8Weights {
   Walk walk;
   const std::byte* values = nullptr;       // of one expert
   std::size_t row_bytes = 0;
-  const std::uint32_t* scales = nullptr;   // [steps, groups, kStreams]: bias | scale << 16, bfloat16 both
+  const std::uint32_t* scales = nullptr;   // [steps, groups, kStreams]: bias | scale << 16, bfloat16 both; without biases 0
 };
 
 using link::has_q8;
@@ -100,15 +123,15 @@ using link::scale_words;
 // Fills the scale_words(matrix) of the matrix or of one expert, for kernels that take rows in this order.
 void interleave_scales(const link::Matrix& matrix, int expert, Order order, std::uint32_t* scales);
 
-// 1 to kTileRows quantised rows; the layout is the kernels' own.
+// 1 to kTileRows quantised rows, for all weights of this form; the layout is the kernels' own.
 struct Q8Tile {
-  Q8Format format;
+  Q8Form form;
   int rows = 0, cols = 0;
   std::int8_t* q = nullptr;  // [tile_bytes(cols)]
-  float* factors = nullptr;  // [tile_floats(cols)]
+  float* factors = nullptr;  // [tile_floats(groups)]
 };
 constexpr std::size_t tile_bytes(int cols) { return static_cast<std::size_t>(cols) * kTileRows; }
-constexpr std::size_t tile_floats(int cols) { return static_cast<std::size_t>(cols) / 32 * kTileRows * 8; }
+constexpr std::size_t tile_floats(int groups) { return static_cast<std::size_t>(groups) * kTileRows * 8; }
 
 // One implementation for each set of instructions; all give the same bits.
 struct Q8Kernels {
@@ -130,6 +153,7 @@ struct Q8Matrix {
   Q8Matrix() = default;
   Q8Matrix(const Q8Kernels& of, const link::Matrix& from, const std::uint32_t* interleaved)
       : kernels(&of), matrix(&from), scales(interleaved), walk(from.rows, from.cols, of.order) {}
+  Q8Format format() const;
   Q8Weights weights(int expert = 0) const;
 };
 

@@ -18,7 +18,7 @@ LAPIDARY_INLINE int8x16_t narrowed(const int32x4_t* x) {
                      vmovn_s16(vcombine_s16(vmovn_s32(x[2]), vmovn_s32(x[3]))));
 }
 
-// A group of one row: its bytes, for 4 bits the odd elements first, and its factors a and a * sum. u_sum, v_sum: of the bytes u and v
+// A group of one row: its bytes, of pairs the odd elements first, and its factors a and a * sum. u_sum, v_sum: of the bytes u and v
 template <int Group>
 struct QuantisedGroup {
   int8x16_t q[Group / 16];
@@ -26,7 +26,7 @@ struct QuantisedGroup {
   std::int32_t u_sum = 0, v_sum = 0;
 };
 
-template <int Bits, int Group>
+template <bool Paired, int Group>
 LAPIDARY_INLINE float most_of(const float* x) {
   float32x4_t most[4];
   for (float32x4_t& m : most) m = vdupq_n_f32(0.0f);
@@ -34,7 +34,7 @@ LAPIDARY_INLINE float most_of(const float* x) {
   for (int i = 0; i < Group; i += 8) {
     float32x4_t& first = most[i / 4 % 4];
     float32x4_t& second = most[i / 4 % 4 + 1];
-    if constexpr (Bits == 8) {
+    if constexpr (!Paired) {
       first = vmaxq_f32(first, vabsq_f32(vld1q_f32(x + i)));
       second = vmaxq_f32(second, vabsq_f32(vld1q_f32(x + i + 4)));
     } else {
@@ -51,11 +51,11 @@ struct Step8 {
   float r, a;
 };
 
-template <int Bits, int Group>
+template <bool Paired, int Group>
 LAPIDARY_INLINE QuantisedGroup<Group> quantise_group(const float* x, Step8 step) {
   QuantisedGroup<Group> group;
   int32x4_t sums[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};
-  if constexpr (Bits == 8) {
+  if constexpr (!Paired) {
     for (int i = 0; i < Group; i += 16) {
       int32x4_t u[4];
       for (int j = 0; j < 4; ++j) {
@@ -80,21 +80,21 @@ LAPIDARY_INLINE QuantisedGroup<Group> quantise_group(const float* x, Step8 step)
     }
   }
   group.a = step.a;
-  const int32x4_t sum = Bits == 8 ? vaddq_s32(sums[0], sums[1]) : vmlaq_n_s32(vmulq_n_s32(sums[0], 17), sums[1], 16);
+  const int32x4_t sum = Paired ? vmlaq_n_s32(vmulq_n_s32(sums[0], 17), sums[1], 16) : vaddq_s32(sums[0], sums[1]);
   group.a_sum = step.a * static_cast<float>(vaddvq_s32(sum));
-  group.u_sum = vaddvq_s32(Bits == 8 ? sum : sums[0]);
-  if constexpr (Bits == 4) group.v_sum = vaddvq_s32(sums[1]);
+  group.u_sum = vaddvq_s32(Paired ? sums[0] : sum);
+  if constexpr (Paired) group.v_sum = vaddvq_s32(sums[1]);
   return group;
 }
 
 // The steps of a row's groups, `count` of them: all divisions together.
 inline constexpr int kSteps = 32;
-template <int Bits, int Group>
+template <bool Paired, int Group>
 LAPIDARY_INLINE void find_steps(const float* x, int count, Step8* steps) {
   float most[kSteps];
-  for (int g = 0; g < count; ++g) most[g] = most_of<Bits, Group>(x + g * Group);
+  for (int g = 0; g < count; ++g) most[g] = most_of<Paired, Group>(x + g * Group);
   for (int g = 0; g < count; ++g)
-    steps[g] = {most[g] >= kLeastQ8 ? 127.0f / most[g] : 0.0f, most[g] / 127.0f * (Bits == 4 ? kSixteenth : 1.0f)};
+    steps[g] = {most[g] >= kLeastQ8 ? 127.0f / most[g] : 0.0f, most[g] / 127.0f * (Paired ? kSixteenth : 1.0f)};
 }
 
 }  // namespace

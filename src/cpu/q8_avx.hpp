@@ -18,8 +18,10 @@ struct Avx2 {
   LAPIDARY_INLINE static Ints in_all_lanes(__m128i x) { return _mm256_broadcastsi128_si256(x); }
   LAPIDARY_INLINE static Floats in_all_lanes(__m128 x) { return _mm256_insertf128_ps(_mm256_castps128_ps256(x), x, 1); }
   LAPIDARY_INLINE static Ints by_stream(__m128i x) { return _mm256_permute4x64_epi64(_mm256_castsi128_si256(x), 0x50); }
-  LAPIDARY_INLINE static Ints load_streams(const Streams& streams, int v, int at) {
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(cpu::load(streams.at[v] + at)), cpu::load(streams.at[v + 2] + at), 1);
+  // of(row): a lane
+  template <class Of>
+  LAPIDARY_INLINE static Ints of_rows(int v, Of of) {
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(of(v)), of(v + 2), 1);
   }
   LAPIDARY_INLINE static void store(float* to, Floats x) { _mm256_storeu_ps(to, x); }
 
@@ -27,6 +29,7 @@ struct Avx2 {
   LAPIDARY_INLINE static Floats to_floats(Ints x) { return _mm256_cvtepi32_ps(x); }
   LAPIDARY_INLINE static Floats fma(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
   LAPIDARY_INLINE static Ints add(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
+  LAPIDARY_INLINE static Ints subtract(Ints a, Ints b) { return _mm256_sub_epi32(a, b); }
   LAPIDARY_INLINE static Ints add_words(Ints a, Ints b) { return _mm256_add_epi16(a, b); }
   LAPIDARY_INLINE static Ints words_right_4(Ints x) { return _mm256_srli_epi16(x, 4); }
   template <int N>

@@ -19,9 +19,11 @@ struct Avx512 {
   LAPIDARY_INLINE static Ints by_stream(__m128i x) {
     return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3), _mm512_castsi128_si512(x));
   }
-  LAPIDARY_INLINE static Ints load_streams(const Streams& streams, int, int at) {
-    const auto two = [&](int i) {
-      return _mm256_inserti128_si256(_mm256_castsi128_si256(cpu::load(streams.at[i] + at)), cpu::load(streams.at[i + 1] + at), 1);
+  // of(row): a lane
+  template <class Of>
+  LAPIDARY_INLINE static Ints of_rows(int, Of of) {
+    const auto two = [&](int i) __attribute__((always_inline)) {
+      return _mm256_inserti128_si256(_mm256_castsi128_si256(of(i)), of(i + 1), 1);
     };
     return _mm512_inserti64x4(_mm512_castsi256_si512(two(0)), two(2), 1);
   }
@@ -31,6 +33,7 @@ struct Avx512 {
   LAPIDARY_INLINE static Floats to_floats(Ints x) { return _mm512_cvtepi32_ps(x); }
   LAPIDARY_INLINE static Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
   LAPIDARY_INLINE static Ints add(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
+  LAPIDARY_INLINE static Ints subtract(Ints a, Ints b) { return _mm512_sub_epi32(a, b); }
   template <int N>
   LAPIDARY_INLINE static Ints shift_left(Ints x) { return _mm512_slli_epi32(x, N); }
   LAPIDARY_INLINE static Ints add_dots(Ints sums, Ints weights, Ints q) { return _mm512_dpbusd_epi32(sums, weights, q); }

@@ -1,6 +1,7 @@
 // The products of q8.hpp with Arm's dot products of signed bytes. This file alone is compiled for processors that have them;
 // instructions.hpp says who may call it.
 #include "cpu/q8_dotprod_rows.hpp"
+#include "cpu/q8_signed_codes.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -61,7 +62,7 @@ void multiply_turned(const Q8Weights& w, const Q8Tile& tile, float* const* y, Ra
         add_turned<Rows, Group>(dots, whole, cursor.q + at);
         if constexpr (Bits == 4) add_turned<Rows, Group>(dots, low, cursor.q + Group / 2 + at);
       }
-      const Scales of_group(cursor.scales);
+      const Scales<> of_group(cursor.scales);
 #pragma GCC unroll 8
       for (int r = 0; r < Rows; ++r) sums[r] = of_group.add_to(sums[r], dots[r], cursor.factors[r]);
       cursor.template advance<1>();
@@ -77,9 +78,9 @@ void multiply_turned(const Q8Weights& w, const Q8Tile& tile, float* const* y, Ra
 struct Dotprod {
   LAPIDARY_INLINE static int32x4_t add(int32x4_t sum, int8x16_t a, int8x16_t b) { return vdotq_s32(sum, a, b); }
 
-  template <int Bits, int Group>
+  template <bool Paired, int Group>
   static void quantise(const float* const* x, const Q8Tile& tile, Range groups) {
-    quantise_signed<Bits, Group>(x, tile, groups);
+    quantise_signed<Paired, Group>(x, tile, groups);
   }
 
   template <int Bits, int Group, int Rows>
@@ -87,6 +88,12 @@ struct Dotprod {
     if constexpr (Rows <= 2 && Bits == 4 && Group == 64) in_order::multiply_signed<Rows>(w, tile, y, steps);
     else if constexpr (Rows == 1) multiply_row<Dotprod, Bits, Group>(w, tile, y[0], steps);
     else multiply_turned<Bits, Group, Rows>(w, tile, y, steps);
+  }
+
+  template <Codes codes, int Group>
+  static void multiply_codes(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
+    if (tile.rows == 1) multiply_code_row<Dotprod, codes, Group>(w, tile, y[0], steps);
+    else multiply_code_rows<Dotprod, codes, Group>(w, tile, y, steps);
   }
 };
 

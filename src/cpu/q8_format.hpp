@@ -10,19 +10,33 @@
 namespace lapidary::cpu {
 namespace {
 
-// Calls f.operator()<Bits, Group>().
+// Calls f.operator()<Group>().
 template <class F>
-void with_format(Q8Format format, F f) {
-  const auto by_group = [&]<int Bits>() {
-    switch (format.group) {
-      case 32: return f.template operator()<Bits, 32>();
-      case 64: return f.template operator()<Bits, 64>();
-      default: return f.template operator()<Bits, 128>();
-    }
-  };
-  if (format.bits == 4) by_group.template operator()<4>();
-  else by_group.template operator()<8>();
+void with_group(int group, F f) {
+  switch (group) {
+    case 16: return f.template operator()<16>();
+    case 32: return f.template operator()<32>();
+    case 64: return f.template operator()<64>();
+    default: return f.template operator()<128>();
+  }
 }
+
+// Calls f.operator()<codes>().
+template <class F>
+void with_codes(Codes codes, F f) {
+  switch (codes) {
+    case Codes::u2: return f.template operator()<Codes::u2>();
+    case Codes::u3: return f.template operator()<Codes::u3>();
+    case Codes::u4: return f.template operator()<Codes::u4>();
+    case Codes::u5: return f.template operator()<Codes::u5>();
+    case Codes::u6: return f.template operator()<Codes::u6>();
+    case Codes::u8: return f.template operator()<Codes::u8>();
+    case Codes::e2m1: return f.template operator()<Codes::e2m1>();
+  }
+}
+
+// mxfp4 has groups of 32, nvfp4 of 16, affine codes have the others.
+constexpr bool exists(Codes codes, int group) { return codes == Codes::e2m1 ? group <= 32 : group >= 32; }
 
 // Calls f.operator()<Rows>().
 template <class F>
@@ -39,16 +53,24 @@ void with_rows(int rows, F f) {
   }
 }
 
-// Of a class with the static functions quantise<Bits, Group>(x, tile, groups) and multiply<Bits, Group, Rows>(w, tile, y, steps).
+// Of a class with the static functions quantise<Paired, Group>(x, tile, groups), multiply<Bits, Group, Rows>(w, tile, y, steps) for
+// affine codes of 4 and 8 bits and multiply_codes<codes, Group>(w, tile, y, steps) for all others.
 template <class Set>
 constexpr Q8Kernels q8_kernels(const char* name, Order order) {
   return {.name = name, .order = order,
           .quantise = [](const float* const* x, const Q8Tile& tile, Range groups) {
-            with_format(tile.format, [&]<int Bits, int Group>() { Set::template quantise<Bits, Group>(x, tile, groups); });
+            with_group(tile.form.group, [&]<int Group>() {
+              if (!tile.form.paired) Set::template quantise<false, Group>(x, tile, groups);
+              else if constexpr (exists(Codes::u4, Group)) Set::template quantise<true, Group>(x, tile, groups);
+            });
           },
           .multiply = [](const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
-            with_format(w.format, [&]<int Bits, int Group>() {
-              with_rows(tile.rows, [&]<int Rows>() { Set::template multiply<Bits, Group, Rows>(w, tile, y, steps); });
+            with_codes(w.format.codes, [&]<Codes codes>() {
+              with_group(w.format.group, [&]<int Group>() {
+                if constexpr (!exists(codes, Group)) return;
+                else if constexpr (codes != Codes::u4 && codes != Codes::u8) Set::template multiply_codes<codes, Group>(w, tile, y, steps);
+                else with_rows(tile.rows, [&]<int Rows>() { Set::template multiply<bits_of(codes), Group, Rows>(w, tile, y, steps); });
+              });
             });
           }};
 }

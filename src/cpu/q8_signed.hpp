@@ -31,17 +31,17 @@ struct SignedFactors {
 static_assert(sizeof(SignedFactors) == 8 * sizeof(float));
 
 // q: [groups, rows, Group]; factors: [groups, rows] of SignedFactors
-template <int Bits, int Group>
+template <bool Paired, int Group>
 LAPIDARY_INLINE void quantise_signed(const float* const* x, const Q8Tile& tile, Range groups) {
   // One row takes lo as it is, more take 16 lo - 128.
-  const bool low_is_offset = Bits == 4 && tile.rows > 1;
+  const bool low_is_offset = Paired && tile.rows > 1;
   for (int r = 0; r < tile.rows; ++r)
     for (int begin = groups.begin; begin < groups.end; begin += kSteps) {
       const int count = std::min(kSteps, groups.end - begin);
       Step8 steps[kSteps];
-      find_steps<Bits, Group>(x[r] + begin * Group, count, steps);
+      find_steps<Paired, Group>(x[r] + begin * Group, count, steps);
       for (int g = begin; g < begin + count; ++g) {
-        const QuantisedGroup<Group> group = quantise_group<Bits, Group>(x[r] + g * Group, steps[g - begin]);
+        const QuantisedGroup<Group> group = quantise_group<Paired, Group>(x[r] + g * Group, steps[g - begin]);
         const std::size_t at = static_cast<std::size_t>(g) * tile.rows + r;
         for (int i = 0; i < Group / 16; ++i) vst1q_s8(tile.q + at * Group + 16 * i, group.q[i]);
         const std::int32_t offset = 128 * (group.u_sum + (low_is_offset ? group.v_sum : 0));
@@ -53,19 +53,20 @@ LAPIDARY_INLINE void quantise_signed(const float* const* x, const Q8Tile& tile, 
     }
 }
 
-// Scales and biases of a group, for the four rows of a step.
+// Scales and biases of a group, for the four rows of a step. Without biases a word is its scale.
+template <bool Biases = true>
 struct Scales {
   float32x4_t scale, bias;
   LAPIDARY_INLINE explicit Scales(const std::uint32_t* at) {
     const uint32x4_t words = vld1q_u32(at);
-    scale = vreinterpretq_f32_u32(vandq_u32(words, vdupq_n_u32(0xffff0000u)));
+    scale = vreinterpretq_f32_u32(Biases ? vandq_u32(words, vdupq_n_u32(0xffff0000u)) : words);
     bias = vreinterpretq_f32_u32(vshlq_n_u32(words, 16));
   }
   // dots: with their offset
   LAPIDARY_INLINE float32x4_t add_to(float32x4_t sums, int32x4_t dots, const SignedFactors& factors) const {
     const float32x2_t f = vld1_f32(&factors.a);
     sums = vfmaq_f32(sums, vsubq_f32(vreinterpretq_f32_s32(dots), vdupq_n_f32(kWhole)), vmulq_lane_f32(scale, f, 0));
-    return vfmaq_lane_f32(sums, bias, f, 1);
+    return Biases ? vfmaq_lane_f32(sums, bias, f, 1) : sums;
   }
 };
 
@@ -157,7 +158,7 @@ void multiply_row(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps)
       }
       int32x4_t dots = vaddq_s32(sum_of_each(whole), vld1q_s32(at.factors[kGroup].offset));
       if constexpr (Bits == 4) dots = vaddq_s32(dots, vshlq_n_s32(sum_of_each(low), 4));
-      sums = Scales(at.scales + kGroup * kStreams).add_to(sums, dots, at.factors[kGroup]);
+      sums = Scales<>(at.scales + kGroup * kStreams).add_to(sums, dots, at.factors[kGroup]);
     });
     float lanes[kStreams];
     vst1q_f32(lanes, sums);
@@ -190,7 +191,7 @@ void multiply_rows(const Q8Weights& w, const Q8Tile& tile, float* const* y, Rang
             if constexpr (Bits == 4) d[r][i] = Dot::add(d[r][i], low, vld1q_s8(q + r * Group + Group / 2 + 16 * j));
           }
         }
-      const Scales of_group(at.scales + kGroup * kStreams);
+      const Scales<> of_group(at.scales + kGroup * kStreams);
       for (int r = 0; r < Rows; ++r) {
         const SignedFactors& factors = at.factors[kGroup * Rows + r];
         sums[r] = of_group.add_to(sums[r], vaddq_s32(sum_of_each(d[r]), vld1q_s32(factors.offset)), factors);

@@ -38,7 +38,9 @@ struct Sse41 {
   LAPIDARY_INLINE static Ints in_all_lanes(__m128i x) { return x; }
   LAPIDARY_INLINE static Floats in_all_lanes(__m128 x) { return x; }
   LAPIDARY_INLINE static Ints by_stream(__m128i x) { return x; }
-  LAPIDARY_INLINE static Ints load_streams(const Streams& streams, int v, int at) { return cpu::load(streams.at[v] + at); }
+  // of(row): a lane
+  template <class Of>
+  LAPIDARY_INLINE static Ints of_rows(int v, Of of) { return of(v); }
   LAPIDARY_INLINE static void store(float* to, Floats x) { _mm_storeu_ps(to, x); }
 
   LAPIDARY_INLINE static Floats as_floats(Ints x) { return _mm_castsi128_ps(x); }
@@ -53,6 +55,7 @@ struct Sse41 {
     return _mm_movelh_ps(_mm_cvtpd_ps(sums[0]), _mm_cvtpd_ps(sums[1]));
   }
   LAPIDARY_INLINE static Ints add(Ints a, Ints b) { return _mm_add_epi32(a, b); }
+  LAPIDARY_INLINE static Ints subtract(Ints a, Ints b) { return _mm_sub_epi32(a, b); }
   LAPIDARY_INLINE static Ints add_words(Ints a, Ints b) { return _mm_add_epi16(a, b); }
   LAPIDARY_INLINE static Ints words_right_4(Ints x) { return _mm_srli_epi16(x, 4); }
   template <int N>

@@ -11,13 +11,10 @@
 
 #include <algorithm>
 
-#include "cpu/q8.hpp"
-#include "cpu/q8_format.hpp"
+#include "cpu/q8_codes_x86.hpp"
 
 namespace lapidary::cpu {
 namespace {
-
-LAPIDARY_INLINE __m128i load(const void* at) { return _mm_loadu_si128(static_cast<const __m128i*>(at)); }
 
 template <class V>
 constexpr int kVectors = kStreams / V::kLanes;
@@ -51,8 +48,8 @@ struct Factors {
   float a, a_sum;
 };
 
-// A group of one row. q: [Group], for 4 bits the odd elements first
-template <class V, int Bits, int Group>
+// A group of one row. q: [Group], of pairs the odd elements first
+template <class V, bool Paired, int Group>
 LAPIDARY_INLINE Factors quantise_group(const float* x, std::int8_t* q) {
   using Ints = typename V::Ints;
   using Floats = typename V::Floats;
@@ -60,7 +57,7 @@ LAPIDARY_INLINE Factors quantise_group(const float* x, std::int8_t* q) {
   const auto inverse = [](float most) { return V::all(most >= kLeastQ8 ? 127.0f / most : 0.0f); };
   Ints sizes = V::zeros(), sums = V::zeros();
   float most, a;
-  if constexpr (Bits == 8) {
+  if constexpr (!Paired) {
     for (int i = 0; i < Group; i += kNumbers) sizes = V::max(sizes, V::size_bits(V::load(x + i)));
     most = V::largest(sizes);
     const Floats r = inverse(most);
@@ -94,6 +91,12 @@ LAPIDARY_INLINE Factors quantise_group(const float* x, std::int8_t* q) {
 
 // ---- weights
 
+// 16 bytes of each row of vector v.
+template <class V>
+LAPIDARY_INLINE auto load_rows(const Streams& streams, int v, int at) {
+  return V::of_rows(v, [&](int row) __attribute__((always_inline)) { return load(streams.at[row] + at); });
+}
+
 // A group of the rows of a step for instructions that sum products of bytes in pairs of 16 bits, too few for whole bytes. So a
 // byte is taken apart, lo + 16 hi: a dot is the sum of lo u and 16 times the sum of hi u, for 4 bits of hi u + lo v.
 template <class V, int Bits, int Group>
@@ -105,7 +108,7 @@ struct HalfBytes {
     const auto fifteen = V::all_bytes(15);
     for (int v = 0; v < kVectors<V>; ++v)
       for (int i = 0; i < kChunks; ++i) {
-        const auto bytes = V::load_streams(streams, v, g * kBytes + 16 * i);
+        const auto bytes = load_rows<V>(streams, v, g * kBytes + 16 * i);
         low[v][i] = bytes & fifteen;
         high[v][i] = V::words_right_4(bytes) & fifteen;
       }
@@ -134,7 +137,7 @@ struct WholeBytes {
   LAPIDARY_INLINE WholeBytes(const Streams& streams, int g) {
     for (int v = 0; v < kVectors<V>; ++v)
       for (int i = 0; i < kChunks; ++i) {
-        bytes[v][i] = V::load_streams(streams, v, g * kBytes + 16 * i);
+        bytes[v][i] = load_rows<V>(streams, v, g * kBytes + 16 * i);
         if constexpr (Bits == 4) low[v][i] = V::template shift_left<4>(bytes[v][i]) & V::all_bytes(-16);
       }
   }
@@ -150,6 +153,39 @@ struct WholeBytes {
   }
 };
 
+// The same of codes of fewer than 8 bits. Those with a sign are made positive, which as many times the sum of u makes up for.
+template <class V, Codes codes, int Group>
+struct CodeBytes {
+  static constexpr int kBytes = Group * bits_of(codes) / 8, kChunks = Group / 16;
+  typename V::Ints c[kVectors<V>][kChunks];
+
+  LAPIDARY_INLINE CodeBytes(const Streams& streams, int g) {
+    __m128i rows[kStreams][kChunks];
+    for (int i = 0; i < kStreams; ++i) load_codes<codes, Group>(streams.at[i] + g * kBytes, rows[i]);
+    for (int v = 0; v < kVectors<V>; ++v)
+      for (int i = 0; i < kChunks; ++i)
+        c[v][i] = V::of_rows(v, [&](int row) __attribute__((always_inline)) { return rows[row][i]; });
+  }
+
+  // With one activation row, q: [Group]
+  LAPIDARY_INLINE auto dots(int v, const std::int8_t* q) const {
+    auto sums = V::zeros(), more = sums;
+    for (int i = 0; i < kChunks; ++i) {
+      const auto u = V::in_all_lanes(load(q + 16 * i));
+      sums = add(sums, c[v][i], u);
+      if constexpr (codes == Codes::e2m1) more = add(more, V::all_bytes(kMoreThanE2m1), u);
+    }
+    return codes == Codes::e2m1 ? V::subtract(sums, more) : sums;
+  }
+
+ private:
+  // Two products of at most 63 * 127 have room in 16 bits.
+  LAPIDARY_INLINE static auto add(typename V::Ints sums, typename V::Ints weights, typename V::Ints q) {
+    if constexpr (requires { V::add_dots(sums, weights, q); }) return V::add_dots(sums, weights, q);
+    else return V::add(sums, V::pairs_of_words(V::pairs(weights, q), 1));
+  }
+};
+
 // ---- products
 
 constexpr int kAheadBytes = 1024;  // fetched ahead; past the end of a row its stream goes on with the next one
@@ -162,13 +198,13 @@ LAPIDARY_INLINE void fetch(const Streams& streams, int begin, int bytes) {
 template <class V, template <class, int, int> class Weights>
 struct ProductsX86 {
   // q: [groups, rows, Group]; factors: [groups, 2, filled] = a and a * sum of the row that a sum belongs to
-  template <int Bits, int Group>
+  template <bool Paired, int Group>
   static void quantise(const float* const* x, const Q8Tile& tile, Range groups) {
     const int fill = filled<V>(tile.rows);
     for (int r = 0; r < tile.rows; ++r)
       for (int g = groups.begin; g < groups.end; ++g) {
         const std::size_t at = static_cast<std::size_t>(g) * tile.rows + r;
-        const Factors factors = quantise_group<V, Bits, Group>(x[r] + g * Group, tile.q + at * Group);
+        const Factors factors = quantise_group<V, Paired, Group>(x[r] + g * Group, tile.q + at * Group);
         float* to = tile.factors + static_cast<std::size_t>(g) * 2 * fill;
         for (int i = r * kVectors<V>; i < (r + 1 < tile.rows ? (r + 1) * kVectors<V> : fill); ++i) {
           to[i] = factors.a;
@@ -179,6 +215,19 @@ struct ProductsX86 {
 
   template <int Bits, int Group, int Rows>
   static void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
+    multiply_by<Weights<V, Bits, Group>, Group, Rows, true>(w, tile, y, steps);
+  }
+
+  template <Codes codes, int Group>
+  static void multiply_codes(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
+    with_rows(tile.rows, [&]<int Rows>() {
+      multiply_by<CodeBytes<V, codes, Group>, Group, Rows, has_biases(codes)>(w, tile, y, steps);
+    });
+  }
+
+ private:
+  template <class OfGroup, int Group, int Rows, bool Biases>
+  static void multiply_by(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
     constexpr int kSums = Rows * kVectors<V>, kFill = filled<V>(Rows);
     const int groups = w.cols / Group;
     for (int step = steps.begin; step < steps.end; ++step) {
@@ -190,8 +239,8 @@ struct ProductsX86 {
       for (auto& sum : sums) sum = V::all(0.0f);
 
       for (int g = 0; g < groups; ++g, q += Rows * Group, factors += 2 * kFill) {
-        fetch(streams, g * Group * Bits / 8, Group * Bits / 8);
-        const Weights<V, Bits, Group> weights(streams, g);
+        fetch(streams, g * OfGroup::kBytes, OfGroup::kBytes);
+        const OfGroup weights(streams, g);
         const auto words = V::by_stream(load(scales + g * kStreams));
         const auto s = V::as_floats(words & V::all_ints(-0x10000)), b = V::as_floats(V::template shift_left<16>(words));
 #pragma GCC unroll 8
@@ -203,7 +252,7 @@ struct ProductsX86 {
           const auto dots = V::pair_sums(V::pair_sums(d[0], d[1]), V::pair_sums(d[2], d[3]));
           auto& sum = sums[four / 4];
           sum = V::fma(V::to_floats(dots), s * V::in_all_lanes(_mm_loadu_ps(factors + four)), sum);
-          sum = V::fma(b, V::in_all_lanes(_mm_loadu_ps(factors + kFill + four)), sum);
+          if constexpr (Biases) sum = V::fma(b, V::in_all_lanes(_mm_loadu_ps(factors + kFill + four)), sum);
         }
       }
 

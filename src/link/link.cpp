@@ -137,6 +137,8 @@ Q8RoomSize q8_room_size(const Program& program) {
     for (const graph::Step& step : segment.steps) {
       if (!is_q8(program, step)) continue;
       room.inputs = std::max<std::size_t>(room.inputs, step.dims.k);
+      for (const graph::WeightId id : step.weights)
+        if (id != graph::kNone) room.groups = std::max<std::size_t>(room.groups, step.dims.k / program.matrices[id].storage.group);
       if (step.op == Op::linear_gelu_mul || step.op == Op::expert_gelu_mul)
         room.outputs = std::max<std::size_t>(room.outputs, step.dims.n[0]);
     }

@@ -38,13 +38,13 @@ Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const g
 
 // Whether the step multiplies quantised activations.
 bool is_q8(const Program& program, const graph::Step& step);
-// What one thread needs room for in such steps: 8 quantised rows of the longest input, 8 rows of the longest output that waits for
-// its gate.
+// What one thread needs room for in such steps: 8 quantised rows of the longest input, factors of 8 rows of the most groups, 8 rows
+// of the longest output that waits for its gate.
 struct Q8RoomSize {
-  std::size_t inputs = 0, outputs = 0;
+  std::size_t inputs = 0, groups = 0, outputs = 0;
 
   std::size_t quantised_bytes() const { return 8 * inputs; }
-  std::size_t factor_bytes() const { return 2 * inputs * sizeof(float); }  // 8 for each row and group of at least 32
+  std::size_t factor_bytes() const { return 8 * 8 * groups * sizeof(float); }  // 8 for each row and group
   std::size_t product_bytes() const { return 8 * outputs * sizeof(float); }
   std::size_t bytes() const { return quantised_bytes() + factor_bytes() + product_bytes(); }
 };

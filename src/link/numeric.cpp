@@ -16,8 +16,8 @@ Numeric usual_numeric(const graph::Graph& graph) {
 }
 
 bool has_q8(const Matrix& matrix) {
-  const Storage& storage = matrix.storage;
-  return storage.encoding == Encoding::affine && storage.type == DType::bf16 && (storage.bits == 4 || storage.bits == 8);
+  const Encoding encoding = matrix.storage.encoding;
+  return (encoding == Encoding::affine && matrix.storage.type == DType::bf16) || encoding == Encoding::mxfp4 || encoding == Encoding::nvfp4;
 }
 
 bool is_aligned(const Matrix& matrix) {

@@ -17,7 +17,7 @@ std::string_view name_of(Numeric numeric);
 // What is used unless something else is asked for: fast, but for toys (below 100 million weights), which are quick enough anyway.
 Numeric usual_numeric(const graph::Graph& graph);
 
-// Affine weights of 4 or 8 bits with bfloat16 scales.
+// Weights that are integers of up to 8 bits times a scale: affine ones with bfloat16 scales, mxfp4, nvfp4.
 bool has_q8(const Matrix& matrix);
 
 // A GPU reads numbers at multiples of their own size only: packed values as words of 4 bytes, plain ones and scales as their type.

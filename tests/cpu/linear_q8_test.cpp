@@ -1,6 +1,7 @@
 // The products of the fast mode, op by op: near their definitions, and every row the same among any others.
 #include "cpu/linear_q8.hpp"
 
+#include <array>
 #include <boost/ut.hpp>
 
 #include "cpu/kernel_rows.hpp"
@@ -20,18 +21,18 @@ using IdRows = std::vector<std::vector<std::int32_t>>;
 
 const int kWide = is_emulated() ? 640 : 2816;
 
-// A storage of other bits and groups than this.
+// A storage whose activations are quantised in another way, in other groups.
 Storage other(const Storage& storage) {
-  return {Encoding::affine, DType::bf16, static_cast<std::uint8_t>(12 - storage.bits),
+  return {Encoding::affine, DType::bf16, static_cast<std::uint8_t>(reference::is_paired(storage) ? 8 : 4),
           static_cast<std::uint8_t>(storage.group == 64 ? 32 : 64)};
 }
 
 // Room of one thread, full of rubbish, no larger than it must be.
 class Room {
  public:
-  Room(int cols, int outputs)
-      : q_(cpu::tile_bytes(cols), 0x55),
-        factors_(cpu::tile_floats(cols), kUntouched),
+  Room(std::span<const cpu::Q8Matrix> weights, int outputs)
+      : q_(cpu::tile_bytes(weights[0].matrix->cols), 0x55),
+        factors_(cpu::tile_floats(most_groups(weights)), kUntouched),
         products_(static_cast<std::size_t>(outputs + 3) * (cpu::kTileRows - 1) + outputs, kUntouched),
         stride_(outputs + 3) {}
 
@@ -40,6 +41,12 @@ class Room {
   }
 
  private:
+  static int most_groups(std::span<const cpu::Q8Matrix> weights) {
+    int most = 0;
+    for (const cpu::Q8Matrix& weight : weights) most = std::max(most, weight.matrix->cols / weight.matrix->storage.group);
+    return most;
+  }
+
   std::vector<std::int8_t> q_;
   std::vector<float> factors_, products_;
   std::size_t stride_;
@@ -47,12 +54,12 @@ class Room {
 
 // Calls compute(rows, x, out, room, part) for each part, with a room of its own.
 template <class Compute>
-FloatRows compute_in_parts(const FloatRows& x, int cols, int outputs, int parts, Compute compute) {
+FloatRows compute_in_parts(const FloatRows& x, const std::vector<cpu::Q8Matrix>& weights, int outputs, int parts, Compute compute) {
   const int rows = static_cast<int>(x.size());
   const RowBuffer in(x);
   RowBuffer out(rows, outputs);
   in_parts(parts, [&](cpu::Part part) {
-    Room room(cols, outputs);
+    Room room(weights, outputs);
     compute(rows, in.in(), out.out(), room.get(), part);
   });
   return out.rows();
@@ -61,7 +68,7 @@ FloatRows compute_in_parts(const FloatRows& x, int cols, int outputs, int parts,
 FloatRows linear(const FloatRows& x, const std::vector<cpu::Q8Matrix>& weights, int parts = 1) {
   int outputs = 0;
   for (const cpu::Q8Matrix& weight : weights) outputs += weight.matrix->rows;
-  return compute_in_parts(x, weights.front().matrix->cols, outputs, parts,
+  return compute_in_parts(x, weights, outputs, parts,
                           [&](int rows, cpu::In in, cpu::Out out, const cpu::Q8Room& room, cpu::Part part) {
                             cpu::linear_q8(rows, in, weights, out, room, part);
                           });
@@ -69,13 +76,13 @@ FloatRows linear(const FloatRows& x, const std::vector<cpu::Q8Matrix>& weights, 
 
 // The same, the rows being quantised by all parts together.
 FloatRows linear_together(const FloatRows& x, const cpu::Q8Matrix& weight, int parts) {
-  Room common(weight.matrix->cols, weight.matrix->rows);
+  Room common(std::span(&weight, 1), weight.matrix->rows);
   const RowBuffer in(x);
   cpu::Q8Tile tile;
   in_parts(parts, [&](cpu::Part part) {
     tile = cpu::quantise_together(static_cast<int>(x.size()), in.in(), weight, common.get(), part);
   });
-  return compute_in_parts(x, weight.matrix->cols, weight.matrix->rows, parts,
+  return compute_in_parts(x, {weight}, weight.matrix->rows, parts,
                           [&](int rows, cpu::In, cpu::Out out, cpu::Q8Room room, cpu::Part part) {
                             room.ready = &tile;
                             cpu::linear_q8(rows, {}, std::span(&weight, 1), out, room, part);
@@ -83,7 +90,7 @@ FloatRows linear_together(const FloatRows& x, const cpu::Q8Matrix& weight, int p
 }
 
 FloatRows linear_gelu_mul(const FloatRows& x, const cpu::Q8Matrix& gate, const cpu::Q8Matrix& up, int parts = 1) {
-  return compute_in_parts(x, gate.matrix->cols, gate.matrix->rows, parts,
+  return compute_in_parts(x, {gate, up}, gate.matrix->rows, parts,
                           [&](int rows, cpu::In in, cpu::Out out, const cpu::Q8Room& room, cpu::Part part) {
                             cpu::linear_gelu_mul_q8(rows, in, gate, up, out, room, part);
                           });
@@ -91,7 +98,7 @@ FloatRows linear_gelu_mul(const FloatRows& x, const cpu::Q8Matrix& gate, const c
 
 FloatRows linear_gelu_gate(const FloatRows& x, const cpu::Q8Matrix& weight, const FloatRows& factor, int parts = 1) {
   const RowBuffer factors(factor);
-  return compute_in_parts(x, weight.matrix->cols, weight.matrix->rows, parts,
+  return compute_in_parts(x, {weight}, weight.matrix->rows, parts,
                           [&](int rows, cpu::In in, cpu::Out out, const cpu::Q8Room& room, cpu::Part part) {
                             cpu::linear_gelu_gate_q8(rows, in, weight, factors.in(), out, room, part);
                           });
@@ -113,7 +120,7 @@ void expect_maxima(const FloatRows& y, const FloatRows& maxima, int parts) {
 
 FloatRows linear_softcap(const FloatRows& x, const cpu::Q8Matrix& weight, float cap, int parts = 1) {
   RowBuffer maxima(count_of(x), cpu::kMostStretches);
-  const FloatRows y = compute_in_parts(x, weight.matrix->cols, weight.matrix->rows, parts,
+  const FloatRows y = compute_in_parts(x, {weight}, weight.matrix->rows, parts,
                                        [&](int rows, cpu::In in, cpu::Out out, const cpu::Q8Room& room, cpu::Part part) {
                                          cpu::linear_softcap_q8(rows, in, weight, cap, out, maxima.out(), room, part);
                                        });
@@ -125,7 +132,7 @@ FloatRows expert_gelu_mul(const FloatRows& x, const IdRows& ids, const cpu::Q8Ma
                           int parts = 1) {
   const int used = static_cast<int>(ids.front().size());
   const IdBuffer picked(ids);
-  return compute_in_parts(x, gate.matrix->cols, used * gate.matrix->rows, parts,
+  return compute_in_parts(x, {gate, up}, used * gate.matrix->rows, parts,
                           [&](int rows, cpu::In in, cpu::Out out, const cpu::Q8Room& room, cpu::Part part) {
                             cpu::expert_gelu_mul_q8(rows, in, picked.in(), used, gate, up, out, room, part);
                           });
@@ -134,7 +141,7 @@ FloatRows expert_gelu_mul(const FloatRows& x, const IdRows& ids, const cpu::Q8Ma
 FloatRows expert_linear(const FloatRows& x, const IdRows& ids, const cpu::Q8Matrix& weight, int parts = 1) {
   const int used = static_cast<int>(ids.front().size());
   const IdBuffer picked(ids);
-  return compute_in_parts(x, weight.matrix->cols, used * weight.matrix->rows, parts,
+  return compute_in_parts(x, {weight}, used * weight.matrix->rows, parts,
                           [&](int rows, cpu::In in, cpu::Out out, const cpu::Q8Room& room, cpu::Part part) {
                             cpu::expert_linear_q8(rows, in, picked.in(), used, weight, out, room, part);
                           });
@@ -273,28 +280,41 @@ suite<"linear_q8"> linear_suite = [] {
   "linear_q8 of several weights equals the products of each, one after the other, whatever their formats"_test = [] {
     Random random(5);
     const int k = 1536;
-    const Weights q(random, {Encoding::affine, DType::bf16, 4, 64}, 21, k);
-    const Weights key(random, {Encoding::affine, DType::bf16, 8, 64}, 9, k);
-    const Weights value(random, {Encoding::affine, DType::bf16, 4, 32}, 5, k);
-    for (const int rows : {1, 6, 12}) {
-      const FloatRows x = random_rows(random, rows, k);
-      const FloatRows of_q = linear(x, {q.view()}), of_key = linear(x, {key.view()}), of_value = linear(x, {value.view()});
-      for (const int parts : {1, 2, 3, 5}) {
-        const FloatRows two = linear(x, {q.view(), key.view()}, parts);
-        const FloatRows three = linear(x, {q.view(), key.view(), value.view()}, parts);
-        for (int r = 0; r < rows; ++r) {
-          std::vector<float> expected = of_q[r];
-          expected.insert(expected.end(), of_key[r].begin(), of_key[r].end());
-          expect(same_bits(two[r], expected)) << "two weights in" << parts << "parts, row" << r << "of" << rows;
-          expected.insert(expected.end(), of_value[r].begin(), of_value[r].end());
-          expect(same_bits(three[r], expected)) << "three weights in" << parts << "parts, row" << r << "of" << rows;
+    // The second three share what is quantised.
+    using Three = std::array<Storage, 3>;
+    const auto affine = [](std::uint8_t bits, std::uint8_t group) { return Storage{Encoding::affine, DType::bf16, bits, group}; };
+    for (const Three& three : {Three{affine(4, 64), affine(8, 64), affine(4, 32)}, Three{affine(6, 64), affine(8, 64), affine(3, 64)}}) {
+      const Weights q(random, three[0], 21, k), key(random, three[1], 9, k), value(random, three[2], 5, k);
+      for (const int rows : {1, 6, 12}) {
+        const FloatRows x = random_rows(random, rows, k);
+        const FloatRows of_q = linear(x, {q.view()}), of_key = linear(x, {key.view()}), of_value = linear(x, {value.view()});
+        for (const int parts : {1, 2, 3, 5}) {
+          const FloatRows two = linear(x, {q.view(), key.view()}, parts);
+          const FloatRows three = linear(x, {q.view(), key.view(), value.view()}, parts);
+          for (int r = 0; r < rows; ++r) {
+            std::vector<float> expected = of_q[r];
+            expected.insert(expected.end(), of_key[r].begin(), of_key[r].end());
+            expect(same_bits(two[r], expected)) << "two weights in" << parts << "parts, row" << r << "of" << rows;
+            expected.insert(expected.end(), of_value[r].begin(), of_value[r].end());
+            expect(same_bits(three[r], expected)) << "three weights in" << parts << "parts, row" << r << "of" << rows;
+          }
         }
+        Product all = reference::q8_product(q.matrix, x[0]);
+        append(all, reference::q8_product(key.matrix, x[0]));
+        append(all, reference::q8_product(value.matrix, x[0]));
+        expect(error_of(linear(x, {q.view(), key.view(), value.view()}).front(), all) <= 1.0_d);
       }
-      Product all = reference::q8_product(q.matrix, x[0]);
-      append(all, reference::q8_product(key.matrix, x[0]));
-      append(all, reference::q8_product(value.matrix, x[0]));
-      expect(error_of(linear(x, {q.view(), key.view(), value.view()}).front(), all) <= 1.0_d);
     }
+  };
+
+  "rows are quantised together for weights of several formats and one form"_test = [] {
+    Random random(6);
+    const Weights six(random, {Encoding::affine, DType::bf16, 6, 64}, 4, 2816);
+    const Weights eight(random, {Encoding::affine, DType::bf16, 8, 64}, 4, 2816);
+    const Weights four(random, {Encoding::affine, DType::bf16, 4, 64}, 4, 2816);
+    const cpu::Q8Matrix plain[] = {six.view(), eight.view()}, both[] = {eight.view(), four.view()};
+    expect(cpu::quantises_together(1, plain, {0, 2}));
+    expect(!cpu::quantises_together(1, both, {0, 2}));
   };
 
   "linear_q8 computes every output of every published height in any number of parts"_test = [] {
@@ -308,7 +328,7 @@ suite<"linear_q8"> linear_suite = [] {
         const FloatRows split = linear(x, {weights.view()}, parts);
         for (int r = 0; r < 2; ++r) expect(same_bits(split[r], whole[r])) << "N =" << n << "in" << parts << "parts";
       }
-      const reference::Vector left = reference::quantised(x[0], 4, 64);
+      const reference::Vector left = reference::quantised(x[0], weights.matrix.storage);
       for (const int row : {0, n / 3, n / 2, n - 1})
         expect(std::abs(whole[0][row] - reference::dot(reference::dequantise_row(weights.matrix, row), left)) <= 1e-4)
             << "row" << row << "of" << n;

@@ -49,8 +49,8 @@ FloatRows multiply(const cpu::Q8Kernels& kernels, const cpu::Q8Weights& w, const
     to.push_back(out.out()[r]);
   }
   std::vector<std::int8_t> q(cpu::tile_bytes(w.cols), 0x55);
-  std::vector<float> factors(cpu::tile_floats(w.cols), kUntouched);
-  const cpu::Q8Tile tile{.format = w.format, .rows = rows, .cols = w.cols, .q = q.data(), .factors = factors.data()};
+  std::vector<float> factors(cpu::tile_floats(w.cols / w.format.group), kUntouched);
+  const cpu::Q8Tile tile{.form = w.format.form(), .rows = rows, .cols = w.cols, .q = q.data(), .factors = factors.data()};
   const int groups = w.cols / w.format.group;
   kernels.quantise(from.data(), tile, {groups / 3, groups});  // in any order, together they are the whole
   kernels.quantise(from.data(), tile, {0, groups / 3});
@@ -63,14 +63,14 @@ FloatRows multiply(const cpu::Q8Kernels& kernels, const cpu::Q8Weights& w, const
 }
 
 void expect_near_definition(Weights& weights, const FloatRows& x, const std::string& what) {
+  std::vector<reference::Q8Product> expected;
+  for (const auto& row : x) expected.push_back(reference::q8_product(weights.matrix, row));
   for (const cpu::Q8Kernels* kernels : all_kernels()) {
     weights.lay_out_for(*kernels);
     const FloatRows y = multiply(*kernels, weights.view().weights(), x);
-    for (std::size_t r = 0; r < x.size(); ++r) {
-      const reference::Q8Product expected = reference::q8_product(weights.matrix, x[r]);
-      expect(worst_error(y[r], expected.values, expected.errors) <= 1.0_d)
+    for (std::size_t r = 0; r < x.size(); ++r)
+      expect(worst_error(y[r], expected[r].values, expected[r].errors) <= 1.0_d)
           << kernels->name << what << "N =" << weights.matrix.rows << "K =" << weights.matrix.cols << "row" << r;
-    }
   }
 }
 
@@ -92,7 +92,7 @@ std::vector<float> ties(Random& random, int cols, const Storage& storage) {
   for (int i = 0; i < cols; i += 2) {
     const bool first = i % storage.group == 0;  // makes a step 1
     const float odd = first ? 127.0f : tie();
-    x.push_back(storage.bits == 8 ? tie() : std::nearbyint(odd) / 16 + (first ? 0.0f : tie()));
+    x.push_back(!reference::is_paired(storage) ? tie() : std::nearbyint(odd) / 16 + (first ? 0.0f : tie()));
     x.push_back(odd);
   }
   return x;
@@ -201,8 +201,19 @@ suite<"q8 walk"> walk_suite = [] {
   };
 };
 
+// bias | scale << 16 of a group in the row whose scales lie there; without biases half the scale, which is a float32 that ends in 0.
+std::uint32_t word_of(const link::Matrix& matrix, std::size_t row, int group) {
+  if (matrix.biases)
+    return reference::bits_at(matrix.biases + row, 16 * group, 16) | reference::bits_at(matrix.scales + row, 16 * group, 16) << 16;
+  const std::uint32_t code = reference::bits_at(matrix.scales + row, 8 * group, 8);
+  const double scale = matrix.storage.encoding == Encoding::mxfp4 ? reference::e8m0(code) : reference::e4m3(code);
+  return std::bit_cast<std::uint32_t>(static_cast<float>(scale / 2));
+}
+
+const Storage kMxfp4 = {Encoding::mxfp4, DType::u8, 4, 32}, kNvfp4 = {Encoding::nvfp4, DType::u8, 4, 16};
+
 suite<"q8 weights"> weights_suite = [] {
-  "the fast mode has kernels for 4 and 8 bits with bf16 scales"_test = [] {
+  "the fast mode has kernels for affine weights with bf16 scales, mxfp4 and nvfp4"_test = [] {
     std::vector<std::string> has, expected;
     for (const Storage& storage : all_storages()) {
       link::Matrix matrix;
@@ -234,13 +245,36 @@ suite<"q8 weights"> weights_suite = [] {
                 if (row >= rows) continue;
                 const std::size_t at = expert * matrix.scale_expert_bytes + row * matrix.scale_row_bytes;
                 for (int g = 0; g < groups; ++g)
-                  wrong += view.scales[(step * groups + g) * cpu::kStreams + stream] !=
-                           (reference::bits_at(matrix.biases + at, 16 * g, 16) |
-                            reference::bits_at(matrix.scales + at, 16 * g, 16) << 16);
+                  wrong += view.scales[(step * groups + g) * cpu::kStreams + stream] != word_of(matrix, at, g);
               }
           }
           expect(eq(wrong, 0)) << label(storage) << rows << "rows," << experts << "experts";
         }
+  };
+
+  "every scale of mxfp4 and nvfp4 is a product's, and those that are no finite numbers make it none"_test = [] {
+    Random random(2);
+    for (const Storage& storage : {kMxfp4, kNvfp4})
+      for (int code = 0; code < 256; ++code) {
+        Weights weights(random, storage, 4, storage.group);
+        std::fill_n(weights.random_matrix.scales(), 4, static_cast<std::byte>(code));
+        const bool finite = storage.encoding == Encoding::mxfp4 ? code != 255 : (code & 127) != 127;
+        std::vector<float> x(storage.group, 0.0f);
+        for (float& value : x) value = static_cast<float>(random.below(255) - 127);
+        x[0] = 127.0f;
+        for (const cpu::Q8Kernels* kernels : all_kernels()) {
+          weights.lay_out_for(*kernels);
+          const std::vector<float> y = multiply(*kernels, weights.view().weights(), {x}).front();
+          for (int n = 0; n < 4; ++n) {
+            double exact = 0.0;
+            for (int col = 0; col < storage.group; ++col)
+              exact += reference::e2m1(reference::bits_at(weights.matrix.values + n * weights.matrix.row_bytes, 4 * col, 4)) * x[col];
+            if (storage.encoding == Encoding::mxfp4) exact *= reference::e8m0(code);
+            else exact *= reference::e4m3(code);
+            expect(finite ? y[n] == static_cast<float>(exact) : !std::isfinite(y[n])) << kernels->name << label(storage) << "scale" << code;
+          }
+        }
+      }
   };
 };
 
@@ -295,8 +329,8 @@ suite<"q8 kernels"> kernel_suite = [] {
                 largest = std::max(largest, std::abs(x[col / storage.group * storage.group + i]));
               const reference::Weight w = reference::weight_at(weights.matrix, n, col);
               sum += w.value() * x[col];
-              // 4 bits: e - o/16 may be larger than both. A little more for sums in float32.
-              error += std::abs(w.value()) * largest * (storage.bits == 8 ? 1.0 : 17.0 / 16) / 127 * 0.501 + 1e-6;
+              // Of a pair, e - o/16 may be larger than both. A little more for sums in float32.
+              error += std::abs(w.value()) * largest * (reference::is_paired(storage) ? 17.0 / 16 : 1.0) / 127 * 0.501 + 1e-6;
             }
             exact.push_back(sum);
             allowed.push_back(error);
@@ -317,10 +351,10 @@ suite<"q8 kernels"> kernel_suite = [] {
       for (int i = 0; i < k; i += 2) {
         const int odd = i % storage.group == 0 ? -127 : random.below(255) - 127;
         const float even = static_cast<float>(random.below(255) - 127);
-        x.push_back(storage.bits == 8 ? even : even + static_cast<float>(odd) / 16);
+        x.push_back(reference::is_paired(storage) ? even + static_cast<float>(odd) / 16 : even);
         x.push_back(static_cast<float>(odd));
       }
-      expect(reference::quantised(x, storage.bits, storage.group) == doubles(x));
+      expect(reference::quantised(x, storage) == doubles(x));
       expect_near_definition(weights, {x}, "a row of steps");
     };
 
@@ -526,7 +560,8 @@ void test_same_as_portable(const cpu::Q8Kernels& kernels) {
 }
 
 suite<"q8 instructions"> instructions_suite = [] {
-  for (const cpu::Q8Kernels* kernels : all_kernels()) test_same_as_portable(*kernels);
+  for (const cpu::Q8Kernels* kernels : all_kernels())
+    if (kernels != &cpu::kPortableQ8) test_same_as_portable(*kernels);
 };
 
 }  // namespace

@@ -12,8 +12,10 @@ namespace lapidary::test {
 
 inline std::vector<Storage> q8_storages() {
   std::vector<Storage> all;
-  for (const std::uint8_t bits : {4, 8})
+  for (const std::uint8_t bits : {2, 3, 4, 5, 6, 8})
     for (const std::uint8_t group : {32, 64, 128}) all.push_back({Encoding::affine, DType::bf16, bits, group});
+  all.push_back({Encoding::mxfp4, DType::u8, 4, 32});
+  all.push_back({Encoding::nvfp4, DType::u8, 4, 16});
   return all;
 }
 
@@ -47,7 +49,7 @@ struct Weights {
     link::Matrix one = matrix;
     one.values += id * matrix.expert_bytes;
     one.scales += id * matrix.scale_expert_bytes;
-    one.biases += id * matrix.scale_expert_bytes;
+    if (one.biases) one.biases += id * matrix.scale_expert_bytes;
     one.experts = 0;
     return one;
   }

@@ -38,7 +38,7 @@ std::vector<Subject> models() {
   std::vector<Subject> subjects;
   for (const char* name : names) subjects.push_back({kFixtures + "/models/" + name});
   // In the fast mode what it has kernels of its own for, beside what it has not.
-  for (const char* name : {"dense-4bit", "moe-mixed", "ple-8bit", "unified-bf16"})
+  for (const char* name : {"dense-4bit", "dense-nvfp4", "moe-mixed", "moe-mxfp4", "ple-8bit", "unified-6bit-g128", "unified-bf16"})
     subjects.push_back({kFixtures + "/models/" + name, link::Numeric::fast});
   return subjects;
 }

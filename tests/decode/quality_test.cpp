@@ -82,7 +82,8 @@ const suite<"quality of the fast mode"> quality_of_fast_mode = [] {
   };
 
   // Random weights are far more sensitive than trained ones.
-  for (const char* name : {"dense-4bit", "dense-8bit", "moe-4bit", "ple-8bit", "unified-4bit"})
+  for (const char* name : {"dense-3bit", "dense-4bit", "dense-5bit-g32", "dense-8bit", "dense-nvfp4", "moe-4bit", "moe-mxfp4",
+                           "ple-8bit", "unified-4bit", "unified-6bit-g128"})
     boost::ut::test(std::string(name) + " reads random tokens") = [name] {
       Random random(9);
       std::vector<std::int32_t> tokens;

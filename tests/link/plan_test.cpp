@@ -106,6 +106,19 @@ const suite<"memory plan"> plans = [] {
                                 "expert_linear_f32 affine6/64", "attention_f32"})
       expect(variants.find(variant) != std::string::npos) << variant;
   };
+
+  "in the fast mode of the CPU products of integers times a scale are others than those of numbers"_test = [] {
+    std::string variants;
+    for (const char* name : {"moe-mixed", "moe-mxfp4", "dense-nvfp4", "ple-mxfp8"}) {
+      const link::Program program =
+          Loaded::load(kFixtures + "/models/" + name, {.backend = link::Backend::cpu, .numeric = link::Numeric::fast});
+      for (const graph::Step& step : program.graph->segment(graph::SegmentId::forward).steps)
+        variants += link::variant_of(program, step) + "\n";
+    }
+    for (const char* variant : {"linear_q8 affine8/64", "linear_f32 bf16", "linear_gelu_mul_q8 affine4/32 affine2/128",
+                                "expert_linear_q8 affine6/64", "expert_linear_q8 mxfp4/32", "linear_q8 nvfp4/16", "linear_f32 mxfp8/32"})
+      expect(variants.find(variant) != std::string::npos) << variant;
+  };
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The fast mode: what is left of a row after it was quantised for weights of so many bits and such groups, and the exact
-// product of that with the weights.
+// The fast mode: what is left of a row after it was quantised for weights of a storage, and the exact product of that with the
+// weights.
 #pragma once
 
 #include <algorithm>
@@ -13,22 +13,27 @@ namespace lapidary::reference {
 // A group whose largest is below this may count as zeros: 127 divided by half of it is hardly a float32 any more.
 inline constexpr double kLeast = 0x1p-120;
 
+// Are activations quantised two by two?
+inline bool is_paired(const Storage& storage) { return storage.encoding == Encoding::affine && storage.bits == 4; }
+
 // Rounding to float32 is part of the definition, see src/cpu/q8.hpp; x: [k], k a multiple of the group
-inline Vector quantised(const std::vector<float>& x, int bits, int group) {
+inline Vector quantised(const std::vector<float>& x, const Storage& storage) {
+  const bool paired = is_paired(storage);
+  const int group = storage.group;
   Vector left(x.size());
   for (std::size_t begin = 0; begin < x.size(); begin += static_cast<std::size_t>(group)) {
     float most = 0.0f;
-    for (std::size_t i = begin; i < begin + static_cast<std::size_t>(group); i += bits == 8 ? 1 : 2) {
-      if (bits == 8) {
-        most = std::max(most, std::abs(x[i]));
-      } else {
+    for (std::size_t i = begin; i < begin + static_cast<std::size_t>(group); i += paired ? 2 : 1) {
+      if (paired) {
         most = std::max({most, std::abs(x[i + 1]), std::abs(std::fma(x[i + 1], -0.0625f, x[i]))});
+      } else {
+        most = std::max(most, std::abs(x[i]));
       }
     }
     if (most < kLeast) continue;
     const float a = most / 127.0f, r = 127.0f / most;
-    for (std::size_t i = begin; i < begin + static_cast<std::size_t>(group); i += bits == 8 ? 1 : 2) {
-      if (bits == 8) {
+    for (std::size_t i = begin; i < begin + static_cast<std::size_t>(group); i += paired ? 2 : 1) {
+      if (!paired) {
         left[i] = static_cast<double>(a) * std::nearbyint(x[i] * r);
       } else {
         const float u = std::nearbyint(x[i + 1] * r);
@@ -50,7 +55,7 @@ struct Q8Product {
 inline Q8Product q8_product(const link::Matrix& matrix, const std::vector<float>& x, int expert = 0) {
   constexpr double kRounding = 0x1p-24 * 1.001;  // what earlier roundings add to the next is in the excess
   const int group = matrix.storage.group;
-  const Vector left = quantised(x, matrix.storage.bits, group);
+  const Vector left = quantised(x, matrix.storage);
   Q8Product product;
   for (int row = 0; row < matrix.rows; ++row) {
     double sum = 0.0, error = 0.0;
