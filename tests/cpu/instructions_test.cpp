@@ -22,7 +22,9 @@ const std::pair<std::string_view, std::vector<std::string>> kWords[] = {
     {"neon", {"asimd"}},
     {"dotprod", {"asimddp"}},
     {"i8mm", {"asimddp", "i8mm", "bf16"}},
+    {"sse4.1", {"sse4_1"}},
     {"avx2", {"avx2", "fma"}},
+    {"avx-vnni", {"avx2", "fma", "avx_vnni"}},
     {"avx512", {"avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"}},
 };
 
