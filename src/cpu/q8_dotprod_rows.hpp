@@ -29,16 +29,20 @@ LAPIDARY_INLINE void add_group(SignedFlow<Rows>& f) {
   uint8x16_t w[kStreams][2], shifted;
   int8x16_t bytes, lower, u[Rows][2], v[Rows][2];
   load(f.weights[0], w[0][0], w[0][1]);
+#pragma GCC unroll 4
   for (int r = 0; r < Rows; ++r) {
     load(f.q, u[r][0], u[r][1]);
     load(f.q, v[r][0], v[r][1]);
   }
+#pragma GCC unroll 4
   for (int i = 1; i < kStreams; ++i) load(f.weights[i], w[i][0], w[i][1]);
   fetch<0>(f.ahead);
   fetch<64>(f.ahead);
+#pragma GCC unroll 4
   for (int i = 0; i < kStreams; ++i) {
     set_zero(f.dots[0][i]);
     set_zero(f.dots[1][i]);
+#pragma GCC unroll 4
     for (int j = 0; j < 2; ++j) {
       flip(bytes, w[i][j], f.top);
       if constexpr (Rows == 1) {
@@ -47,8 +51,10 @@ LAPIDARY_INLINE void add_group(SignedFlow<Rows>& f) {
         add_dots(f.dots[1][i], lower, v[0][j]);
       } else {
         shift_up(shifted, w[i][j]);
+#pragma GCC unroll 4
         for (int r = 0; r < Rows; ++r) add_dots(f.dots[r][i], bytes, u[r][j]);
         flip(lower, shifted, f.top);
+#pragma GCC unroll 4
         for (int r = 0; r < Rows; ++r) add_dots(f.dots[r][i], lower, v[r][j]);
       }
     }
@@ -63,16 +69,21 @@ LAPIDARY_INLINE void take_group(SignedFlow<Rows>& f) {
   float32x4_t scale, bias, step, before;
   uint32x4_t words;
   float32x2_t factors[Rows];
+#pragma GCC unroll 4
   for (int r = 0; r < Rows; ++r) {
     load(f.factors, offset[r]);
     load(f.factors, factors[r]);
   }
   load(f.scales, words);
+#pragma GCC unroll 4
   for (int half = 0; half < 2; ++half)
+#pragma GCC unroll 4
     for (int i = 0; i < 2; ++i) add_pairs(pairs[i][half], f.dots[i][2 * half], f.dots[i][2 * half + 1]);
   take_upper(scale, words, f.upper);
   take_lower(bias, words);
+#pragma GCC unroll 4
   for (int i = 0; i < 2; ++i) add_pairs(dots[i], pairs[i][0], pairs[i][1]);
+#pragma GCC unroll 4
   for (int r = 0; r < Rows; ++r) {
     multiply_by_first(step, scale, factors[r]);
     add(dots[r], dots[r], offset[r]);
