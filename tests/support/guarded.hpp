@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <new>
 #include <span>
 
@@ -22,7 +22,7 @@ class Guarded {
     if (mapped == MAP_FAILED) throw std::bad_alloc();
     start_ = static_cast<std::byte*>(mapped);
     data_ = start_ + room - spare - bytes.size();
-    std::memcpy(data_, bytes.data(), bytes.size());
+    std::ranges::copy(bytes, data_);
     if (mprotect(start_ + room, page, PROT_NONE) != 0) throw std::bad_alloc();
   }
   ~Guarded() { munmap(start_, size_); }
