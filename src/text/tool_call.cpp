@@ -38,13 +38,11 @@ std::optional<Value> parse_number(std::string_view word) {
   }
   if (end != word.size()) return std::nullopt;
 
-  const char* last = word.data() + word.size();
   if (end == sign + whole) {
     std::int64_t integer = 0;
-    if (std::from_chars(word.data(), last, integer).ec == std::errc()) return Value(integer);
+    if (std::from_chars(word.data(), word.data() + word.size(), integer).ec == std::errc()) return Value(integer);
   }
-  double real = 0;
-  if (std::from_chars(word.data(), last, real).ec == std::errc()) return Value(real);
+  if (const auto real = read_number(word)) return Value(*real);
   return std::nullopt;
 }
 

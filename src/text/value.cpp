@@ -2,6 +2,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <locale>
+#include <sstream>
 
 #include <simdjson.h>
 
@@ -162,6 +164,15 @@ std::string number_text(double number) {
   const auto whole = static_cast<std::size_t>(exponent) + 1;
   if (digits.size() <= whole) return sign + digits + std::string(whole - digits.size(), '0') + ".0";
   return sign + digits.substr(0, whole) + "." + digits.substr(whole);
+}
+
+std::optional<double> read_number(std::string_view text) {
+  if (text.empty() || text.find_first_not_of("0123456789+-.eE") != text.npos || text.front() == '+') return std::nullopt;
+  std::istringstream stream{std::string(text)};
+  stream.imbue(std::locale::classic());
+  double number = 0;
+  if (!(stream >> number) || stream.peek() != std::istringstream::traits_type::eof()) return std::nullopt;
+  return number;
 }
 
 }  // namespace lapidary::text

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -63,5 +64,9 @@ std::string to_json(const Value& value);
 
 // The shortest text that reads back as the same double, never like a whole number: "2.0", "0.5", "1e+20", "1e-07".
 std::string number_text(double number);
+
+// The number that a text is, as a program would write it; nothing where it is something else or too large. In every locale the
+// point is a point. (std::from_chars would do; older systems of Apple have none for floating point.)
+std::optional<double> read_number(std::string_view text);
 
 }  // namespace lapidary::text

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <locale>
 
 #include "support/cases.hpp"
 #include "support/random.hpp"
@@ -15,6 +16,7 @@ namespace {
 using namespace boost::ut;
 using text::number_text;
 using text::parse_json;
+using text::read_number;
 using text::to_json;
 using text::Value;
 
@@ -96,6 +98,26 @@ const suite<"value"> value_suite = [] {
         {1e20, "1e+20"},    {1e100, "1e+100"},  {123.456, "123.456"},   {-1.25e-300, "-1.25e-300"},
         {5e-324, "5e-324"}, {1234567890123456.0, "1234567890123456.0"}, {0.30000000000000004, "0.30000000000000004"}};
     for (const auto& [number, text] : cases) expect(number_text(number) == text) << number_text(number) << text;
+  };
+
+  boost::ut::test("a number is read back as it was, whatever the locale") = [] {
+    struct Comma final : std::numpunct<char> {
+      char do_decimal_point() const override { return ','; }
+      char do_thousands_sep() const override { return '.'; }
+      std::string do_grouping() const override { return "\3"; }
+    };
+    const std::locale before = std::locale::global(std::locale(std::locale::classic(), new Comma));
+    Random random(3);
+    for (int i = 0; i < 2000; ++i) {
+      const double number = std::ldexp(random.uniform(-1, 1), random.below(2000) - 1000);
+      expect(read_number(number_text(number)) == number) << number_text(number);
+    }
+    for (const auto& [text, number] : {std::pair{"0", 0.0}, {"-0.5e2", -50.0}, {"1.", 1.0}, {".5", 0.5}, {"1e-400", 0.0},
+                                       {"123456789012345678901234567890", 1.2345678901234568e29}})
+      expect(read_number(text) == number) << text;
+    for (const char* text : {"", "-", "+1", " 1", "1 ", "1,5", "1.5.2", "1e", "e1", "1e999", "-1e999", "inf", "nan", "0x10", "1-"})
+      expect(!read_number(text)) << text;
+    std::locale::global(before);
   };
 
   boost::ut::test("truth is as in Python") = [] {
