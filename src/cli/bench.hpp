@@ -1,7 +1,6 @@
 // lapidary bench: what its measurements share.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,9 +12,8 @@
 
 namespace lapidary::cli {
 
-using Clock = std::chrono::steady_clock;
-
-inline double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+using engine::Clock;
+using engine::seconds_since;
 
 // Token ids do not matter for speed; these spread over the vocabulary.
 std::vector<std::int32_t> some_tokens(int count, int vocab);

@@ -11,6 +11,7 @@
 #include "cli/bench.hpp"
 #include "decode/generate.hpp"
 #include "decode/scripted_drafts.hpp"
+#include "engine/stats.hpp"
 
 namespace lapidary::cli {
 namespace {
@@ -119,7 +120,7 @@ class DraftBench {
                        {"of_plain", auto_tok_s / plain_tok_s},
                        {"best_fixed_k", best_k},
                        {"of_best_fixed", auto_tok_s / best->tok_s()},
-                       {"draft", draft_stats(ways.back().speculation(), "", {})}};
+                       {"draft", engine::draft_stats(ways.back().speculation(), "", {})}};
     add_machine(line, program_, model_);
     std::cout << text::to_json(line) << std::endl;
   }

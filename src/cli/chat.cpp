@@ -32,7 +32,10 @@ constexpr const char* kHelp =
 
 class Chat {
  public:
-  explicit Chat(ChatFlags flags) : flags_(std::move(flags)), engine_(flags_.engine) { reset(); }
+  explicit Chat(ChatFlags flags)
+      : flags_(std::move(flags)), options_(flags_.answer.options()), model_(flags_.engine.options()), conversation_(model_) {
+    reset();
+  }
 
   void run() {
     LineReader lines;
@@ -87,7 +90,7 @@ class Chat {
   void load(const std::string& path) {
     const Value loaded = text::parse_json(read_text_file(path), path);
     if (!loaded.array()) fail(ErrorKind::wrong_type, path, "expected a JSON list of messages");
-    text::render(loaded, {}, engine_.chat_template, {});  // refuses what is not a conversation
+    engine::Prompt::of_messages(model_, loaded, {}, false);  // refuses what is not a conversation
     messages_ = *loaded.array();
   }
 
@@ -95,21 +98,21 @@ class Chat {
     if (!text::is_utf8(prompt)) fail(ErrorKind::bad_utf8, "message", "expected UTF-8, got other bytes");
     Value::Array messages = messages_;
     messages.push_back(Value::Object{{"role", "user"}, {"content", prompt}});
-    const auto ids = engine_.tokenizer.encode(
-        text::render(messages, {}, engine_.chat_template, {.enable_thinking = flags_.answer.think}));
+    engine::Answer answer(conversation_, engine::Prompt::of_messages(model_, messages, {}, flags_.answer.think), options_);
 
-    const InterruptGuard guard;
+    const InterruptGuard guard(answer);
     Printer printer;
-    const Answer result = answer(engine_, ids, Reading::answer, flags_.answer,
-                                 [&](const text::Event& event) { printer.print(event); });
+    while (const auto event = answer.turn()) printer.print(*event);
     printer.finish();
-    if (flags_.stats) print_stats(engine_, result);
-    messages.push_back(Value::Object{{"role", "assistant"}, {"content", result.content}});
+    if (flags_.stats) print_stats(conversation_, answer.result());
+    messages.push_back(Value::Object{{"role", "assistant"}, {"content", answer.result().content}});
     messages_ = std::move(messages);
   }
 
   ChatFlags flags_;
-  Engine engine_;
+  const engine::AnswerOptions options_;
+  engine::Model model_;
+  engine::Conversation conversation_;
   Value::Array messages_;
 };
 

@@ -1,8 +1,8 @@
 // lapidary check-exact: does this machine keep the promise that drafts never change a byte?
 #include <cstdio>
 
+#include "cli/answer.hpp"
 #include "cli/commands.hpp"
-#include "cli/engine.hpp"
 #include "decode/exactness.hpp"
 #include "decode/generate.hpp"
 
@@ -16,11 +16,11 @@ struct CheckFlags {
   int positions = 300;
 };
 
-std::vector<std::int32_t> generate(Engine& engine, float temperature, decode::Speculation* speculation) {
-  engine.session.rollback(0);
+std::vector<std::int32_t> generate(engine::Conversation& conversation, float temperature, decode::Speculation* speculation) {
+  conversation.session.rollback(0);
   const auto prompt =
-      engine.tokenizer.encode("<bos><|turn>user\nCount from 1 to 20, then tell a story.<turn|>\n<|turn>model\n");
-  decode::Generation generation(engine.session, prompt,
+      conversation.model.tokenizer.encode("<bos><|turn>user\nCount from 1 to 20, then tell a story.<turn|>\n<|turn>model\n");
+  decode::Generation generation(conversation.session, prompt,
                                 {.sampling = {.temperature = temperature, .top_k = 64, .top_p = 0.95f, .seed = 1},
                                  .max_tokens = kGenerated, .speculation = speculation});
   std::vector<std::int32_t> ids;
@@ -29,15 +29,15 @@ std::vector<std::int32_t> generate(Engine& engine, float temperature, decode::Sp
 }
 
 // Every number of drafts, at temperature 0 and 1.
-void check_texts(const CheckFlags& flags, Engine& engine) {
+void check_texts(engine::Conversation& conversation) {
   int rounds = 0;
   for (const float temperature : {0.0f, 1.0f}) {
-    const auto plain = generate(engine, temperature, nullptr);
+    const auto plain = generate(conversation, temperature, nullptr);
     for (int k = 1; k <= decode::kMaxDrafts; ++k) {
-      DraftFlags draft = flags.engine.draft;
+      engine::DraftOptions draft = conversation.model.draft;
       draft.tokens = k;
-      decode::Speculation speculation = make_speculation(draft, engine.program);
-      if (generate(engine, temperature, &speculation) != plain)
+      decode::Speculation speculation = make_speculation(draft, conversation.model.program);
+      if (generate(conversation, temperature, &speculation) != plain)
         fail(ErrorKind::not_exact, "check-exact",
              "text at temperature " + std::to_string(temperature) + ", expected the same with " + std::to_string(k) +
                  " drafts per round as without, got another");
@@ -51,15 +51,16 @@ void check_texts(const CheckFlags& flags, Engine& engine) {
 void run(CheckFlags flags) {
   if (!flags.engine.model.options.context_tokens)
     flags.engine.model.options.context_tokens = flags.positions + 64 + kGenerated;
-  Engine engine(flags.engine);
-  const decode::Exactness result = decode::check_exactness(engine.session, flags.positions);
+  engine::Model model(flags.engine.options());
+  engine::Conversation conversation(model);
+  const decode::Exactness result = decode::check_exactness(conversation.session, flags.positions);
   if (result.difference)
     fail(ErrorKind::not_exact, "check-exact",
          describe(*result.difference) + ", expected the bits of the row computed alone, got others");
   std::printf("rows: %lld positions one by one and in %lld rounds of 2 to %d rows, %lld results of steps: equal\n",
               static_cast<long long>(result.positions), static_cast<long long>(result.blocks),
-              engine.program.plan.verify_rows, static_cast<long long>(result.values));
-  check_texts(flags, engine);
+              model.program.plan.verify_rows, static_cast<long long>(result.values));
+  check_texts(conversation);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "cli/answer.hpp"
 #include "cli/commands.hpp"
 #include "cli/printer.hpp"
+#include "engine/stats.hpp"
 #include "text/utf8.hpp"
 
 namespace lapidary::cli {
@@ -53,26 +54,6 @@ Value read_messages(const GenerateFlags& flags) {
   return messages;
 }
 
-struct Prompt {
-  std::vector<std::int32_t> ids;
-  Reading reading = Reading::answer;
-};
-
-Prompt raw_prompt(const text::Tokenizer& tokenizer, const std::string& text) {
-  Prompt prompt{tokenizer.encode(text), Reading::plain};
-  const std::int32_t bos = required_special(tokenizer, "<bos>");
-  if (prompt.ids.empty() || prompt.ids.front() != bos) prompt.ids.insert(prompt.ids.begin(), bos);
-  return prompt;
-}
-
-Prompt chat_prompt(const Engine& engine, const Value& messages, const Value& tools, bool think) {
-  std::vector<text::Span> spans = text::render(messages, tools, engine.chat_template, {.enable_thinking = think});
-  // The template closes a turn with text, call and result and opens no other for the answer.
-  if (text::joined(spans).ends_with("<turn|>\n")) spans.push_back({"<|turn>model\n"});
-  return {engine.tokenizer.encode(spans),
-          text::ends_inside_thought(spans) ? Reading::answer_in_thought : Reading::answer};
-}
-
 Value value_of(const text::Event& event) {
   Value::Object object;
   if (!event.reasoning.empty()) object.emplace_back("reasoning", event.reasoning);
@@ -91,7 +72,8 @@ Value value_of(const text::Tokenizer& tokenizer, const decode::TokenLogprob& tok
   return Value::Object{{"id", token.id}, {"token", piece}, {"logprob", token.logprob}};
 }
 
-Value result_of(const Engine& engine, const Answer& answer) {
+Value result_of(const engine::Conversation& conversation, const engine::Answer::Result& answer) {
+  const text::Tokenizer& tokenizer = conversation.model.tokenizer;
   Value::Object object{{"text", answer.content}};
   if (!answer.reasoning.empty()) object.emplace_back("reasoning", answer.reasoning);
   Value::Array ids, calls, logprobs;
@@ -99,14 +81,14 @@ Value result_of(const Engine& engine, const Answer& answer) {
   for (const text::ToolCall& call : answer.calls) calls.push_back(json_of(call));
   for (const decode::Logprobs& token : answer.logprobs) {
     Value::Array top;
-    for (const decode::TokenLogprob& other : token.top) top.push_back(value_of(engine.tokenizer, other));
-    logprobs.push_back(Value::Object{{"chosen", value_of(engine.tokenizer, token.chosen)}, {"top", std::move(top)}});
+    for (const decode::TokenLogprob& other : token.top) top.push_back(value_of(tokenizer, other));
+    logprobs.push_back(Value::Object{{"chosen", value_of(tokenizer, token.chosen)}, {"top", std::move(top)}});
   }
   object.emplace_back("ids", std::move(ids));
   if (!calls.empty()) object.emplace_back("tool_calls", std::move(calls));
   if (!logprobs.empty()) object.emplace_back("logprobs", std::move(logprobs));
-  object.emplace_back("stop_reason", answer.stop_reason);
-  object.emplace_back("stats", stats_of(engine, answer));
+  object.emplace_back("stop_reason", name_of(answer.ending));
+  object.emplace_back("stats", stats_of(conversation, answer));
   return object;
 }
 
@@ -119,26 +101,31 @@ int run(const GenerateFlags& flags) {
   const std::string raw = flags.raw ? read_prompt(flags) : "";
   const Value messages = flags.raw ? Value() : read_messages(flags);
   const Value tools = flags.tools_file.empty() ? Value() : read_json(flags.tools_file);
-  AnswerFlags answer_flags = flags.answer;
-  if (flags.strict_tools) answer_flags.strict_tools = tools;
-  Engine engine(flags.engine);
-  const Prompt prompt = flags.raw ? raw_prompt(engine.tokenizer, raw)
-                                  : chat_prompt(engine, messages, tools, flags.answer.think);
+  engine::AnswerOptions options = flags.answer.options();
+  if (flags.strict_tools) options.strict_tools = tools;
+  engine::Model model(flags.engine.options());
+  engine::Conversation conversation(model);
+  engine::Answer answer(conversation,
+                        flags.raw ? engine::Prompt::of_text(model, raw)
+                                  : engine::Prompt::of_messages(model, messages, tools, flags.answer.think),
+                        options);
 
-  const InterruptGuard guard;
+  const InterruptGuard guard(answer);
   Printer printer;
-  const Answer result = answer(engine, prompt.ids, prompt.reading, answer_flags,
-                               [&](const text::Event& event) {
-                                 if (flags.json) return;
-                                 if (!flags.json_lines) return printer.print(event);
-                                 const Value line = value_of(event);
-                                 if (line.truthy()) print_line(line);
-                               });
-  if (flags.json || flags.json_lines) print_line(result_of(engine, result));
+  while (const auto event = answer.turn()) {
+    if (flags.json) continue;
+    if (!flags.json_lines) {
+      printer.print(*event);
+      continue;
+    }
+    const Value line = value_of(*event);
+    if (line.truthy()) print_line(line);
+  }
+  if (flags.json || flags.json_lines) print_line(result_of(conversation, answer.result()));
   else printer.finish();
-  if (flags.stats) print_stats(engine, result);
+  if (flags.stats) print_stats(conversation, answer.result());
   flags.engine.model.backend_flags.check_captured();
-  return result.stop_reason == "cancelled" ? kCancelled : 0;
+  return answer.result().ending == engine::Ending::cancelled ? kCancelled : 0;
 }
 
 }  // namespace

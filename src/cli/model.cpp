@@ -94,24 +94,22 @@ void ModelFlags::add_limits_to(CLI::App& command) {
   command.add_option("--memory", memory, "refuse to use more anonymous memory than this, e.g. 8G");
 }
 
-link::Program ModelFlags::load() const { return load({.model = {}, .kind = DraftKind::none, .tokens = {}}); }
-
-link::Program ModelFlags::load(const DraftFlags& draft) const {
+engine::ModelOptions ModelFlags::options_with(const DraftFlags& draft) const {
   backend_flags.instructions.check(options.backend);
-  const std::string folder = checkpoint.empty() ? default_model() : checkpoint;
-  link::Options resolved = options;
-  resolved.room_bytes = &room_bytes;
-  if (!memory.empty()) resolved.memory_limit_bytes = parse_bytes(memory);
-  const Pairing pairing = pair(draft, folder);
-  resolved.numeric = numeric.value_or(link::usual_numeric(*pairing.graph));
-  if (pairing.assistant) try {
-    return link::link(Checkpoint::open(folder), Checkpoint::open(*pairing.assistant), *pairing.graph, resolved);
-  } catch (const Error& error) {
-    // What merely lay beside the model must not keep it from running.
-    if (draft.asks_for_assistant()) throw;
-    std::fprintf(stderr, "%s; going on without this assistant\n", error.message().c_str());
-  }
-  return link::link(Checkpoint::open(folder), std::nullopt, *pairing.graph, resolved);
+  draft.check();
+  engine::ModelOptions all{.folder = checkpoint.empty() ? default_model() : checkpoint, .link = options, .numeric = numeric,
+                           .draft = draft.options,
+                           .make_executor = [flags = backend_flags](const link::Program& program) { return make_executor(program, flags); },
+                           .notice = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }};
+  all.link.room_bytes = &room_bytes;
+  if (!memory.empty()) all.link.memory_limit_bytes = parse_bytes(memory);
+  return all;
+}
+
+link::Program ModelFlags::load() const {
+  DraftFlags none;
+  none.options.kind = engine::DraftKind::none;
+  return load(none);
 }
 
 }  // namespace lapidary::cli

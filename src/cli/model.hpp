@@ -8,6 +8,7 @@
 
 #include "cli/backend.hpp"
 #include "cli/drafting.hpp"
+#include "engine/model.hpp"
 #include "link/link.hpp"
 
 namespace lapidary::cli {
@@ -21,8 +22,9 @@ struct ModelFlags {
 
   void add_to(CLI::App& command);         // the checkpoint as an argument
   void add_option_to(CLI::App& command);  // the checkpoint as --model, pebble when not given
+  engine::ModelOptions options_with(const DraftFlags& draft) const;
   link::Program load() const;  // without an assistant
-  link::Program load(const DraftFlags& draft) const;
+  link::Program load(const DraftFlags& draft) const { return engine::open_program(options_with(draft)); }
 
  private:
   void add_limits_to(CLI::App& command);

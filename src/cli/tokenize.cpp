@@ -1,6 +1,5 @@
 // lapidary tokenize: text to token ids, and back.
 #include <charconv>
-#include <chrono>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -28,9 +27,8 @@ struct TokenizeFlags {
   bool time = false;
 };
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+using engine::Clock;
+using engine::seconds_since;
 
 std::string read_input(const TokenizeFlags& flags) {
   if (*flags.text_given) return flags.text;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "checkpoint/error.hpp"
-#include "text/chat_format.hpp"
 #include "text/grammar_json.hpp"
 #include "text/grammar_vocabulary.hpp"
 #include "text/schema.hpp"
@@ -37,10 +35,6 @@ bool read(Walk& walk, std::string_view bytes) {
 Grammar::Grammar(std::shared_ptr<const Vocabulary> vocabulary, Automaton automaton)
     : vocabulary_(std::move(vocabulary)), automaton_(std::move(automaton)) {}
 
-std::shared_ptr<const Grammar> Grammar::json(const Tokenizer& tokenizer) {
-  return json(std::make_shared<const Vocabulary>(tokenizer));
-}
-
 std::shared_ptr<const Grammar> Grammar::json(std::shared_ptr<const Vocabulary> vocabulary) {
   AutomatonBuilder builder;
   const StateId any = JsonRules(builder, Notation::json).any();
@@ -56,11 +50,7 @@ std::shared_ptr<const Grammar> Grammar::schema(std::shared_ptr<const Vocabulary>
 }
 
 std::shared_ptr<const Grammar> Grammar::calls(const Tokenizer& tokenizer, const Value& tools) {
-  for (const std::string_view name : {std::string_view("<|tool_call>"), std::string_view("<tool_call|>"), kQuote}) {
-    if (tokenizer.special(name)) continue;
-    fail(ErrorKind::unsupported, "tokenizer", "special tokens, expected " + std::string(name) + " among them, got none");
-  }
-  return calls(std::make_shared<const Vocabulary>(tokenizer, *tokenizer.special(kQuote)), tools);
+  return calls(call_vocabulary(tokenizer), tools);
 }
 
 std::shared_ptr<const Grammar> Grammar::calls(std::shared_ptr<const Vocabulary> vocabulary, const Value& tools) {

@@ -26,7 +26,6 @@ inline void set_bit(TokenMask mask, std::int32_t id, bool allowed) {
 class Grammar {
  public:
   // Any JSON value.
-  static std::shared_ptr<const Grammar> json(const Tokenizer& tokenizer);
   static std::shared_ptr<const Grammar> json(std::shared_ptr<const Vocabulary> vocabulary);
   // JSON that the schema accepts. An unsupported keyword is an error that names it.
   static std::shared_ptr<const Grammar> schema(const Tokenizer& tokenizer, const Value& schema);

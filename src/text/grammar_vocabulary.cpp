@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "checkpoint/error.hpp"
+#include "text/chat_format.hpp"
 #include "text/grammar.hpp"
 #include "text/grammar_json.hpp"
 #include "text/utf8.hpp"
@@ -124,6 +125,14 @@ Vocabulary::Vocabulary(std::span<const Piece> pieces) {
   std::ranges::sort(not_plain, std::less());
   all_ = tree_of(all);
   not_plain_ = tree_of(not_plain);
+}
+
+std::shared_ptr<const Vocabulary> call_vocabulary(const Tokenizer& tokenizer) {
+  for (const std::string_view name : {std::string_view("<|tool_call>"), std::string_view("<tool_call|>"), kQuote}) {
+    if (tokenizer.special(name)) continue;
+    fail(ErrorKind::unsupported, "tokenizer", "special tokens, expected " + std::string(name) + " among them, got none");
+  }
+  return std::make_shared<const Vocabulary>(tokenizer, *tokenizer.special(kQuote));
 }
 
 std::string_view Vocabulary::bytes(std::int32_t id) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,5 +56,8 @@ class Vocabulary {
   TokenTree all_, not_plain_;
   std::vector<std::uint32_t> plain_;  // [kMaxPlainCharacters, mask words]
 };
+
+// The one for tool calls; fails where the tokenizer lacks one of their tokens.
+std::shared_ptr<const Vocabulary> call_vocabulary(const Tokenizer& tokenizer);
 
 }  // namespace lapidary::text

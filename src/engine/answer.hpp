@@ -1,0 +1,96 @@
+// One answer of the model, turn by turn, and what came of it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "decode/generate.hpp"
+#include "decode/logprobs.hpp"
+#include "engine/conversation.hpp"
+#include "engine/prompt.hpp"
+#include "engine/sampling.hpp"
+#include "text/output_parser.hpp"
+#include "text/stop_matcher.hpp"
+#include "text/value.hpp"
+
+namespace lapidary::engine {
+
+using text::Event;
+
+struct AnswerOptions {
+  SamplingOptions sampling{};
+  std::int32_t max_tokens = 0;              // 0 = until the context is full
+  std::vector<std::string> stops{};         // texts to end before
+  bool json = false;                        // the answer must be JSON
+  std::optional<text::Value> schema{};      // and fit this one
+  std::optional<text::Value> strict_tools{};  // calls must fit these
+  int logprobs = -1;                        // alternatives per token; -1 = none
+};
+
+enum class Ending : std::uint8_t { none, stop, stop_text, tool_call, max_tokens, context, cancelled };
+std::string_view name_of(Ending ending);
+
+// Events in, events out: plain text, or the parts of an answer, cut at a stop string.
+class Reader {
+ public:
+  Reader(const text::Tokenizer& tokenizer, Reading reading, const std::vector<std::string>& stops);
+  Event push(std::int32_t id);
+  Event finish();
+  bool stopped() const { return stops_.matched(); }
+
+ private:
+  text::StopMatcher stops_;
+  text::Detokenizer plain_;
+  text::OutputParser parser_;
+  bool is_plain_;
+};
+
+class Answer {
+ public:
+  // `conversation`, which may already hold a beginning of the prompt, must outlive it. Nothing is computed yet.
+  Answer(Conversation& conversation, Prompt prompt, const AnswerOptions& options);
+  Answer(const Answer&) = delete;
+  Answer& operator=(const Answer&) = delete;
+
+  // The prompt, a token, or the end: what became certain with it, which may be nothing. No event when the answer has ended.
+  std::optional<Event> turn();
+  // Ends the answer with what there is, soon. From any thread, also from a signal handler.
+  void cancel() { cancel_.store(true, std::memory_order_relaxed); }
+
+  struct Result {
+    std::string reasoning, content;
+    std::vector<text::ToolCall> calls;
+    std::vector<std::int32_t> ids;
+    std::vector<decode::Logprobs> logprobs;
+    Ending ending = Ending::none;
+    std::uint64_t seed = 0;
+
+    int prompt_tokens = 0, reused_tokens = 0;
+    double first_token_seconds = 0, decode_seconds = 0;
+  };
+  const Result& result() const { return result_; }  // so far
+
+ private:
+  Event begin();
+  Event end(Ending ending);
+  Event deliver(Event event);
+
+  Conversation& conversation_;
+  const Prompt prompt_;
+  const ResolvedSampling sampling_;
+  const std::vector<std::int32_t> landmarks_;
+  const int logprobs_;
+  decode::GenerateOptions options_;  // until the generation has them
+  Reader reader_;
+  Result result_;
+  Clock::time_point start_{};
+  std::atomic<bool> cancel_ = false;
+  std::optional<decode::Generation> generation_;  // once the prompt has been computed
+};
+static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may write it
+
+}  // namespace lapidary::engine

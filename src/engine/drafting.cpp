@@ -1,0 +1,31 @@
+#include "engine/drafting.hpp"
+
+#include "decode/lookup.hpp"
+#include "link/assistant.hpp"
+
+namespace lapidary::engine {
+
+Pairing pair(const DraftOptions& options, const std::string& target_folder) {
+  const Config target = link::read_config(target_folder);
+  Pairing pairing{.graph = &link::find_graph(target.shape, target_folder), .assistant = std::nullopt};
+  if (!options.wants_assistant()) return pairing;
+  pairing.assistant = options.assistant.empty() ? link::find_assistant(target_folder, target.shape) : options.assistant;
+  if (pairing.assistant) pairing.graph = &link::find_pair_graph(target.shape, *pairing.assistant);
+  if (!pairing.assistant && options.kind == DraftKind::mtp)
+    fail(ErrorKind::usage, "drafting", "mtp, expected an assistant beside " + target_folder + " or one that is named, got none");
+  return pairing;
+}
+
+decode::Speculation make_speculation(const DraftOptions& options, const link::Program& program) {
+  std::vector<decode::Speculation::Source> sources;
+  if (options.wants_assistant() && program.assistant) {
+    const auto bytes = [](const link::TokenCost& cost) { return static_cast<double>(cost.weight_bytes); };
+    const double draft_steps = bytes(link::cost_of_draft(program)) / bytes(link::cost_of_token(program));
+    sources.push_back({std::make_unique<decode::Assistant>(), {.draft_steps = draft_steps}});
+  }
+  if (options.kind == DraftKind::automatic || options.kind == DraftKind::lookup)
+    sources.push_back({std::make_unique<decode::Lookup>(program.plan.context_tokens), {}});
+  return decode::Speculation(std::move(sources), options.tokens);
+}
+
+}  // namespace lapidary::engine

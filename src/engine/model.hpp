@@ -1,0 +1,93 @@
+// A model ready to turn text into text: what all its conversations share.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "decode/generation_config.hpp"
+#include "engine/drafting.hpp"
+#include "link/executor.hpp"
+#include "link/link.hpp"
+#include "text/chat.hpp"
+#include "text/grammar_vocabulary.hpp"
+#include "text/tokenizer.hpp"
+
+namespace lapidary::engine {
+
+using Clock = std::chrono::steady_clock;
+inline double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+struct ModelOptions {
+  std::string folder;
+  link::Options link{};
+  std::optional<link::Numeric> numeric{};  // the model's usual one when not given
+  DraftOptions draft{};
+  std::function<std::unique_ptr<link::Executor>(const link::Program&)> make_executor{};
+  std::function<void(const std::string&)> notice{};  // what did not work and was not asked for; null = nobody is told
+};
+
+// A checkpoint and, where one is found, its assistant, linked: all that can be known of a model before it runs.
+link::Program open_program(const ModelOptions& options);
+
+// The SHA-256 of config.json and the safetensors files of a folder, by name. Large files take a second.
+using FileHashes = std::map<std::string, std::string>;
+FileHashes hashes_of(const std::string& folder);
+
+class Model {
+ public:
+  explicit Model(const ModelOptions& options);
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  std::string assistant() const { return program.assistant ? program.assistant->folder() : ""; }
+  const FileHashes& assistant_hashes() const;  // computed when first asked for
+
+  // What grammars read tokens with. Each takes a while to build, at first use; all answers share it.
+  std::shared_ptr<const text::Vocabulary> vocabulary() const;
+  std::shared_ptr<const text::Vocabulary> call_vocabulary() const;
+
+  const Clock::time_point start;  // loading begins with the first member
+  const link::Program program;
+  const text::Tokenizer tokenizer;
+  const text::Template chat_template;
+  const decode::GenerationDefaults defaults;
+  const DraftOptions draft;
+  const std::unique_ptr<link::Executor> executor;
+  const double load_seconds;
+
+ private:
+  friend class Slot;
+  int take_slot();
+  void give_back_slot(int slot);
+
+  mutable std::mutex mutex_;  // of what follows
+  mutable std::optional<FileHashes> hashes_;
+  mutable std::shared_ptr<const text::Vocabulary> vocabulary_, call_vocabulary_;
+  std::vector<bool> taken_;   // by slot
+};
+
+// Where a conversation lies in the model's memory: one of plan.sessions. Fails where all are taken.
+class Slot {
+ public:
+  explicit Slot(Model& model) : model_(model), number_(model.take_slot()) {}
+  ~Slot() { model_.give_back_slot(number_); }
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
+
+  int number() const { return number_; }
+
+ private:
+  Model& model_;
+  const int number_;
+};
+
+// The id of a special token the model cannot do without.
+std::int32_t required_special(const text::Tokenizer& tokenizer, const char* name);
+
+}  // namespace lapidary::engine

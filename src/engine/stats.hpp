@@ -1,0 +1,21 @@
+// What an answer came to, in numbers.
+#pragma once
+
+#include "engine/answer.hpp"
+
+namespace lapidary::engine {
+
+struct Rates {
+  double prompt_tok_s = 0, decode_tok_s = 0, gb_s = 0;
+  std::int64_t token_bytes = 0;
+};
+Rates rates_of(const Model& model, const Answer::Result& answer);
+
+// Load time, time to first token, tok/s, bytes per token, GB/s, and what the rounds came to.
+text::Value stats_of(const Conversation& conversation, const Answer::Result& answer);
+
+// The rounds of the last text. `assistant`: its folder, empty without one
+text::Value draft_stats(const decode::Speculation& speculation, const std::string& assistant, const FileHashes& hashes);
+double acceptance(const decode::SpeculationStats& stats, int position);  // of the drafts at this position, the accepted part
+
+}  // namespace lapidary::engine

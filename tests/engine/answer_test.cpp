@@ -1,0 +1,125 @@
+// Answers turn by turn: what their events add up to, how they are cancelled, and several in one model.
+#include <boost/ut.hpp>
+
+#include <thread>
+
+#include "engine/pebble.hpp"
+
+namespace lapidary::test {
+namespace {
+
+using namespace boost::ut;
+using engine::Ending;
+
+const char* const kCapital = "What is the capital of Norway?";
+const char* const kStory = "Tell me a story.";
+
+// Never stops by itself before the context is full.
+engine::AnswerOptions endless(std::uint64_t seed) {
+  engine::AnswerOptions options;
+  options.sampling.temperature = 1.0f;
+  options.sampling.seed = seed;
+  options.sampling.bias = {{1, -100.0f}, {6, -100.0f}};
+  return options;
+}
+
+engine::AnswerOptions greedy_options() {
+  engine::AnswerOptions options;
+  options.sampling.temperature = 0.0f;
+  return options;
+}
+
+const suite<"answers"> answers = [] {
+  "the events add up to the answer, and none comes after the end"_test = [] {
+    engine::Model model(pebble_options());
+    engine::Conversation conversation(model);
+    engine::Answer answer(conversation, asked(model, kCapital), greedy_options());
+    expect(conversation.session.length() == 0_i) << "nothing is computed before the first turn";
+    std::string content;
+    while (const auto event = answer.turn()) content += event->content;
+    expect(content == "The capital of Norway is Oslo." && answer.result().content == content) << content;
+    expect(answer.result().ending == Ending::stop);
+    expect(!answer.turn());
+
+    engine::Answer again(conversation, asked(model, kCapital), greedy_options());
+    expect(finish(again).content == content && again.result().reused_tokens == again.result().prompt_tokens - 1);
+  };
+
+  "a stop text, a number of tokens and a full context end it"_test = [] {
+    engine::Model model(pebble_options());
+    engine::Conversation conversation(model);
+    engine::AnswerOptions options = greedy_options();
+    options.stops = {" Norway"};
+    engine::Answer stopped(conversation, asked(model, kCapital), options);
+    expect(finish(stopped).content == "The capital of" && stopped.result().ending == Ending::stop_text);
+    options.max_tokens = 2;
+    engine::Answer shorter(conversation, asked(model, kCapital), options);
+    expect(finish(shorter).ids.size() == 2u && shorter.result().ending == Ending::max_tokens);
+    engine::Answer full(conversation, asked(model, kStory), endless(1));
+    expect(finish(full).ending == Ending::context);
+  };
+
+  "cancelling one ends that one, with what there is"_test = [] {
+    engine::Model model(pebble_options(2));
+    engine::Conversation first(model), second(model);
+    engine::Answer cancelled(first, asked(model, kStory), endless(1)), other(second, asked(model, kCapital), greedy_options());
+    while (cancelled.result().ids.size() < 10) expect(fatal(cancelled.turn().has_value()));
+    std::thread([&] { cancelled.cancel(); }).join();
+    expect(finish(cancelled).ending == Ending::cancelled);
+    expect(cancelled.result().ids.size() == 10u && !cancelled.result().content.empty());
+    expect(finish(other).content == "The capital of Norway is Oslo.") << other.result().content;
+
+    engine::Answer next(first, asked(model, kCapital), greedy_options());
+    expect(finish(next).content == "The capital of Norway is Oslo.") << "the flag was the answer's own";
+  };
+
+  "cancelled before its first turn it computes nothing"_test = [] {
+    engine::Model model(pebble_options());
+    engine::Conversation conversation(model);
+    engine::Answer answer(conversation, asked(model, kStory), endless(1));
+    answer.cancel();
+    expect(finish(answer).ending == Ending::cancelled && answer.result().ids.empty());
+    expect(conversation.session.length() == 0_i);
+  };
+
+  "two conversations of one model answer as each does alone, one after the other and in turns"_test = [] {
+    engine::Model model(pebble_options(2));
+    const auto story = [](std::uint64_t seed) {
+      engine::AnswerOptions options = endless(seed);
+      options.max_tokens = 40;
+      return options;
+    };
+    std::vector<std::vector<std::int32_t>> alone;
+    for (const std::uint64_t seed : {1, 2}) {
+      engine::Conversation conversation(model);
+      engine::Answer answer(conversation, asked(model, kStory), story(seed));
+      alone.push_back(finish(answer).ids);
+    }
+    expect(alone[0] != alone[1]);
+
+    engine::Conversation first(model), second(model);
+    engine::Answer one(first, asked(model, kStory), story(1)), two(second, asked(model, kStory), story(2));
+    expect(finish(one).ids == alone[0] && finish(two).ids == alone[1]);
+
+    engine::Answer one_again(first, asked(model, kStory), story(1)), two_again(second, asked(model, kStory), story(2));
+    for (bool more = true; more;) {
+      const bool one_more = one_again.turn().has_value(), two_more = two_again.turn().has_value();
+      more = one_more || two_more;
+    }
+    expect(one_again.result().ids == alone[0] && two_again.result().ids == alone[1]);
+  };
+
+  "a bias for an id that is not there is refused"_test = [] {
+    engine::Model model(pebble_options());
+    engine::Conversation conversation(model);
+    for (const auto& bias : {std::pair{-1, 0.0f}, {model.program.graph->shape.vocab, 0.0f}, {1, INFINITY}}) {
+      engine::AnswerOptions options;
+      options.sampling.bias = {bias};
+      const auto error = error_of([&] { engine::Answer answer(conversation, asked(model, kCapital), options); });
+      expect(error && error->kind == ErrorKind::usage && error->where == "logit bias");
+    }
+  };
+};
+
+}  // namespace
+}  // namespace lapidary::test

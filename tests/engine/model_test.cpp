@@ -1,0 +1,72 @@
+// What the conversations of a model share, and what each has for itself.
+#include <boost/ut.hpp>
+
+#include "engine/pebble.hpp"
+
+namespace lapidary::test {
+namespace {
+
+using namespace boost::ut;
+
+const suite<"models"> models = [] {
+  "the vocabulary of grammars is built once, when first needed"_test = [] {
+    engine::Model model(pebble_options(2));
+    engine::Conversation first(model), second(model);
+    engine::AnswerOptions json, schema, tools;
+    json.json = true;
+    schema.schema = text::parse_json(R"({"type":"integer"})", "schema");
+    tools.strict_tools = text::parse_json(R"([{"function":{"name":"now"}}])", "tools");
+    engine::Answer one(first, asked(model, "Give me JSON."), json);
+    const auto vocabulary = model.vocabulary();
+    const auto users = [&] { return vocabulary.use_count() - 2; };  // the model and this test are no answers
+    const auto with_one = users();
+    expect(with_one > 0_i);
+    engine::Answer two(second, asked(model, "Give me JSON."), schema);
+    expect(users() == 2 * with_one) << users();
+
+    engine::Answer three(first, asked(model, "What time is it?"), tools);
+    expect(users() == 2 * with_one) << "calls have one of their own";
+    const auto calls = model.call_vocabulary();
+    const auto before = calls.use_count();
+    engine::Answer four(first, asked(model, "What time is it?"), tools);
+    expect(calls.use_count() > before && model.call_vocabulary() == calls && model.vocabulary() == vocabulary);
+  };
+
+  "there are as many conversations as sessions were planned"_test = [] {
+    engine::Model model(pebble_options(2));
+    std::optional<engine::Conversation> first(model), second(model);
+    const auto error = error_of([&] { engine::Conversation third(model); });
+    expect(error && error->message() == "[sessions] expected at most 2 at a time, got another");
+    first.reset();
+    engine::Conversation third(model);
+    expect(third.slot.number() == 0_i && second->slot.number() == 1_i);
+  };
+
+  "an assistant that is not asked for and broken is left out, and told"_test = [] {
+    const TemporaryFolder folder;
+    std::filesystem::copy(kRoot + "/models/pebble", folder.path("pebble"));
+    std::filesystem::create_directories(folder.path("pebble-assistant"));
+    std::filesystem::copy_file(kRoot + "/models/pebble-assistant/config.json", folder.path("pebble-assistant/config.json"));
+    engine::ModelOptions options = pebble_options();
+    options.folder = folder.path("pebble");
+    std::vector<std::string> notices;
+    options.notice = [&](const std::string& text) { notices.push_back(text); };
+    expect(!engine::open_program(options).assistant);
+    expect(notices.size() == 1u && notices[0].ends_with("; going on without this assistant"));
+    options.draft.kind = engine::DraftKind::mtp;
+    expect(error_of([&] { engine::open_program(options); }).has_value());
+  };
+
+  "a text to go on with begins with <bos>, once"_test = [] {
+    const engine::Model model(pebble_options());
+    const std::int32_t bos = engine::required_special(model.tokenizer, "<bos>");
+    for (const char* text : {"", "Once", "<bos>Once"}) {
+      const engine::Prompt prompt = engine::Prompt::of_text(model, text);
+      expect(prompt.ids.front() == bos && std::ranges::count(prompt.ids, bos) == 1) << text;
+      expect(prompt.reading == engine::Reading::plain);
+    }
+  };
+};
+
+}  // namespace
+}  // namespace lapidary::test
