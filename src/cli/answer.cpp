@@ -109,6 +109,7 @@ Answer answer(Engine& engine, std::span<const std::int32_t> prompt, Reading read
   result.prompt_tokens = static_cast<int>(prompt.size());
   result.reused_tokens = engine.session.keep_common_prefix(prompt);
   decode::Generation generation(engine.session, prompt.subspan(result.reused_tokens), std::move(options));
+  while (generation.in_prompt() && !interrupt) generation.turn();
   result.first_token_seconds = seconds_since(start);
   while (!reader.stopped()) {
     const auto token = generation.next();
