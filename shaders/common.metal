@@ -22,6 +22,13 @@ inline int rows_of(constant Step& step, device const Run& run) {
   return step.rows == kOneRow ? 1 : step.rows == kOutputRows ? run.output_count : run.row_count;
 }
 
+// The seat that a row of the output window belongs to.
+inline int seat_of(device const Run& run, int row) {
+  int seat = 0;
+  while (seat + 1 < run.seat_count && row >= run.seats[seat + 1].first) ++seat;
+  return seat;
+}
+
 // Elements from the base of an operand to its row r; `bytes` of an element.
 inline ulong row_offset(constant Operand& operand, device const Run& run, int row, uint bytes) {
   const int first = operand.windowed ? run.first_output : 0;

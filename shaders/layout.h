@@ -102,14 +102,27 @@ struct LogitBias {
   float bias;
 };
 
+// One of the sessions in a run.
+struct RunSeat {
+  int slot;
+  int first;                // its rows in the output window: of a round, in the row table
+  int count;
+  int drafts;               // that the round is to have when all are made
+  int has_choice;           // 0 = the largest logit
+  Choice choice;
+};
+
+enum SeatSizes { kSeatsMax = kRowsMax, kBiasesMax = 1024 };
+
 // One run: written by the host before it is submitted, copied to its fixed place by the first dispatch.
 struct Run {
-  int slot;
+  int slot;                 // whose operands that lie beside K/V are meant: of a prompt, or of the draft that is made
+  int seat;                 // which one that is
   int row_count;            // of the row table
   int first_output;         // the output window in it; in a round all rows
   int output_count;
   int host_rows;            // rows of the table that come from the host: those of a prompt, none in a round
-  int has_choice;           // 0 = the largest logit
-  int place;                // in the ring of runs: where a round leaves its result
-  Choice choice;
+  int place;                // in the ring of runs: where rounds leave their results
+  int seat_count;
+  RunSeat seats[kSeatsMax];
 };

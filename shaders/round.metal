@@ -1,21 +1,31 @@
-// The steps that read and write the state of a round, and the one that begins a run. They are small: one threadgroup each.
+// The steps that read and write the state of a round, and the one that begins a run. They are small: one threadgroup each, or one
+// for each session.
 
-// Row i of a round is the bonus token or draft i - 1, from the end of the K/V on; a draft goes on from the last of them, where
-// the K/V end.
+// Row i of a session's round is the bonus token or draft i - 1, from the end of the K/V on; a draft goes on from the last of them,
+// where the K/V end. It is made for the first session that has fewer than it is to have.
 kernel void round_rows(
     constant Step& step [[buffer(0)]],
-    device const Run& run [[buffer(1)]],
+    device Run& run [[buffer(1)]],
     device Row* rows [[buffer(2)]],
     device const RoundState* states [[buffer(3)]],
     uint index [[thread_index_in_threadgroup]]) {
-  device const RoundState& state = states[run.slot];
-  const int i = int(index);
-  if (i > state.drafted) return;
   const bool draft = step.rows == kOneRow;
-  if (draft && i != state.drafted) return;
+  const int row = int(index);
+  if (row >= (draft ? 1 : run.row_count)) return;
+  int seat = 0;
+  if (draft)
+    while (seat + 1 < run.seat_count && states[run.seats[seat].slot].drafted >= run.seats[seat].drafts) ++seat;
+  else
+    seat = seat_of(run, row);
+  const int slot = run.seats[seat].slot;
+  device const RoundState& state = states[slot];
+  const int i = draft ? state.drafted : row - run.seats[seat].first;
   const int token = i == 0 ? state.bonus : state.drafts[i - 1];
   const int position = draft ? state.length - 1 : state.length + i;
-  rows[draft ? 0 : i] = Row{run.slot, position, token, position};
+  rows[row] = Row{slot, position, token, position};
+  if (!draft) return;
+  run.slot = slot;
+  run.seat = seat;
 }
 
 kernel void keep_draft(
@@ -30,6 +40,7 @@ kernel void keep_draft(
   state.drafted += 1;
 }
 
+// One session for each threadgroup.
 kernel void accept(
     constant Step& step [[buffer(0)]],
     device const Run& run [[buffer(1)]],
@@ -39,44 +50,47 @@ kernel void accept(
     device const float* hidden [[buffer(5)]],   // [rows, n]
     device float* carry [[buffer(8)]],          // [sessions, n]
     device int* counts [[buffer(12)]],          // [sessions, vocab]
-    device RoundResult* results [[buffer(13)]], // by place in the ring of runs
+    device RoundResult* results [[buffer(13)]], // [places in the ring of runs, seats]
+    uint3 group [[threadgroup_position_in_grid]],
     uint3 threads [[threads_per_threadgroup]],
     uint index [[thread_index_in_threadgroup]]) {
-  if (rows_of(step, run) == 0) return;
-  device RoundState& state = states[run.slot];
+  if (rows_of(step, run) == 0 || int(group.y) >= run.seat_count) return;
+  device const RunSeat& seat = run.seats[group.y];
+  device RoundState& state = states[seat.slot];
   // All at once: one after the other would wait for memory as often.
   const int drafted = state.drafted;
   int accepted = 0;
   for (int i = 0; i < kMaxDrafts; ++i) {
-    const int token = chosen[row_offset(step.in[0], run, min(i, drafted), 4)], draft = state.drafts[i];
+    const int token = chosen[row_offset(step.in[0], run, seat.first + min(i, drafted), 4)], draft = state.drafts[i];
     if (accepted == i && i < drafted && token == draft) accepted = i + 1;
   }
   threadgroup_barrier(mem_flags::mem_device);  // all have read the state
 
-  device const float* from = in_row(hidden, step.in[1], run, accepted);
-  device float* to = out_row(carry, step.out[0], run, 0);
+  device const float* from = in_row(hidden, step.in[1], run, seat.first + accepted);
+  device float* to = carry + step.out[0].slot_bytes * ulong(seat.slot) / 4;
   for (int i = int(index); i < step.n[0]; i += int(threads.x)) to[i] = from[i];
 
   // Each token is counted by the first row that chose it, as often as it was chosen.
   const int row = int(index);
   if (row > accepted) return;
-  const int token = chosen[row_offset(step.in[0], run, row, 4)];
-  if (run.has_choice && run.choice.has_counts) {
+  const int token = chosen[row_offset(step.in[0], run, seat.first + row, 4)];
+  if (seat.has_choice && seat.choice.has_counts) {
     int before = 0, times = 0;
     for (int i = 0; i <= accepted; ++i) {
-      const int same = chosen[row_offset(step.in[0], run, i, 4)] == token ? 1 : 0;
+      const int same = chosen[row_offset(step.in[0], run, seat.first + i, 4)] == token ? 1 : 0;
       before += i < row ? same : 0;
       times += same;
     }
-    if (before == 0) counts[ulong(run.slot) * ulong(step.vocab) + ulong(token)] += times;
+    if (before == 0) counts[ulong(seat.slot) * ulong(step.vocab) + ulong(token)] += times;
   }
-  results[run.place].tokens[row] = token;
+  device RoundResult& result = results[run.place * kSeatsMax + int(group.y)];
+  result.tokens[row] = token;
   if (row != accepted) return;
-  results[run.place].accepted = accepted;
+  result.accepted = accepted;
   const int first = step.rows == kOutputRows ? run.first_output : 0;
   state.accepted = accepted;
   state.bonus = token;
-  state.length = rows[first + accepted].position + 1;
+  state.length = rows[first + seat.first + accepted].position + 1;
   state.emitted += accepted + 1;
   state.drafted = 0;
 }
@@ -86,8 +100,8 @@ kernel void accept(
 kernel void begin_run(
     device const Run& run [[buffer(0)]],
     device const Row* rows [[buffer(1)]],            // [host_rows]
-    device const uint* masks [[buffer(2)]],          // [output_count, mask_stride_words]
-    device const LogitBias* biases [[buffer(3)]],    // [bias_count]
+    device const uint* masks [[buffer(2)]],          // [output_count, mask_words]; of a seat that has one for all rows, in its first
+    device const LogitBias* biases [[buffer(3)]],    // [seats, kBiasesMax]
     device Run& run_now [[buffer(4)]],
     device Row* rows_now [[buffer(5)]],
     device uint* masks_now [[buffer(6)]],
@@ -95,12 +109,16 @@ kernel void begin_run(
     uint3 threads [[threads_per_threadgroup]],
     uint index [[thread_index_in_threadgroup]]) {
   const int begin = int(index), step = int(threads.x);
-  if (begin == 0) run_now = run;
+  for (int i = begin; i < int(sizeof(Run) / 4); i += step) ((device uint*)&run_now)[i] = ((device const uint*)&run)[i];
   for (int i = begin; i < run.host_rows; i += step) rows_now[i] = rows[i];
-  if (!run.has_choice) return;
-  const int mask_words = run.choice.mask_words;
-  const int words = mask_words == 0 ? 0 : run.choice.mask_stride_words * (run.output_count - 1) + mask_words;
+  for (int s = 0; s < run.seat_count; ++s) {
+    device const RunSeat& seat = run.seats[s];
+    if (!seat.has_choice) continue;
+    const int words = seat.choice.mask_words, stride = seat.choice.mask_stride_words;
+    const int first = seat.first * words, end = words == 0 ? 0 : first + stride * (seat.count - 1) + words;
 #pragma unroll(4)
-  for (int i = begin; i < words; i += step) masks_now[i] = masks[i];
-  for (int i = begin; i < run.choice.bias_count; i += step) biases_now[i] = biases[i];
+    for (int i = first + begin; i < end; i += step) masks_now[i] = masks[i];
+    const int first_bias = s * kBiasesMax, end_bias = first_bias + seat.choice.bias_count;
+    for (int i = first_bias + begin; i < end_bias; i += step) biases_now[i] = biases[i];
+  }
 }

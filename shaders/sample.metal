@@ -410,8 +410,8 @@ inline Best race_of_survivors(NoiseKey key, Weigher weigher, device const Choice
     device float* rooms [[buffer(9)]],              // [rows, n]
     device int* id_rooms [[buffer(10)]],            // [rows, n]
     device const int* counts [[buffer(12)]],        // [sessions, vocab]
-    device const uint* masks [[buffer(13)]],        // [rows, mask_stride_words]
-    device const LogitBias* biases [[buffer(14)]],
+    device const uint* masks [[buffer(13)]],        // [rows, mask_words]
+    device const LogitBias* biases [[buffer(14)]],  // [seats, kBiasesMax]
     uint3 group [[threadgroup_position_in_grid]],
     uint3 threads [[threads_per_threadgroup]],
     uint index [[thread_index_in_threadgroup]],
@@ -429,22 +429,25 @@ inline Best race_of_survivors(NoiseKey key, Weigher weigher, device const Choice
   device float* room = out_row(rooms, step.out[1], run, row);
   device int* places = id_rooms + row_offset(step.out[2], run, row, 4);
 
-  // Row r of a round chooses the token after r drafts; a draft comes after those that are there, and has no mask.
-  device const RoundState& state = states[run.slot];
-  device const Choice& choice = run.choice;
+  // Row r of a session's round chooses the token after r drafts; a draft comes after those that are there, and has no mask.
   const bool draft = step.rows == kOneRow;
-  const int seen = draft ? state.drafted : row;
-  Adjuster adjuster{run.has_choice && choice.mask_words > 0 && !draft, run.has_choice && choice.has_counts,
-                    masks + row * choice.mask_stride_words, counts + ulong(run.slot) * ulong(step.vocab),
+  const int number = draft ? run.seat : seat_of(run, row);
+  device const RunSeat& chooser = run.seats[number];
+  device const RoundState& state = states[chooser.slot];
+  device const Choice& choice = chooser.choice;
+  const int seen = draft ? state.drafted : row - chooser.first;
+  const int mask_at = chooser.first * choice.mask_words + (draft ? 0 : seen) * choice.mask_stride_words;
+  Adjuster adjuster{chooser.has_choice && choice.mask_words > 0 && !draft, chooser.has_choice && choice.has_counts,
+                    masks + mask_at, counts + ulong(chooser.slot) * ulong(step.vocab),
                     choice.repetition, choice.presence, choice.frequency, {}};
   for (int i = 0; i < kMaxDrafts; ++i) adjuster.drafts[i] = i < seen ? state.drafts[i] : -1;
 
   // The largest logit of those that this thread sees, then of all.
   Best mine{kNoCost, kNoPlace};
-  const bool biased = run.has_choice && choice.bias_count > 0;
+  const bool biased = chooser.has_choice && choice.bias_count > 0;
   if (biased || adjuster.masked || adjuster.counted) {
     if (biased) {
-      add_biases(y, list, n, biases, choice.bias_count, room, seat);
+      add_biases(y, list, n, biases + number * kBiasesMax, choice.bias_count, room, seat);
       y = room;
     }
     for (int i = int(seat.index); i < n; i += int(seat.count)) {
@@ -466,7 +469,7 @@ inline Best race_of_survivors(NoiseKey key, Weigher weigher, device const Choice
       if (adjuster.allows(kListed ? list[i] : i)) offer(allowed, 0, i);
     allowed = best_of_all(allowed, memory.bests, seat);
     best.place = allowed.cost == 0 ? allowed.place : 0;
-  } else if (run.has_choice && choice.temperature > 0.0f) {
+  } else if (chooser.has_choice && choice.temperature > 0.0f) {
     const ulong token_index = ulong(state.emitted) + ulong(seen);
     const NoiseKey key{choice.seed_low, choice.seed_high, uint(token_index), uint(token_index >> 32), choice.stream};
     const Weigher weigher{y[best.place], 1.0f / choice.temperature};

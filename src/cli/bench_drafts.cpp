@@ -33,6 +33,7 @@ class Way {
         generation_(session_, prompt,
                     {.max_tokens = static_cast<std::int32_t>(text_tokens), .speculation = &speculation_}) {
     text_.reserve(text_tokens);
+    while (generation_.in_prompt()) generation_.turn();
   }
 
   void advance(std::size_t tokens) {

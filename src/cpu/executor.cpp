@@ -4,6 +4,7 @@
 #include <cassert>
 #include <chrono>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,8 @@
 #include "cpu/memory.hpp"
 #include "cpu/read_limit.hpp"
 #include "cpu/team.hpp"
+#include "link/play.hpp"
+#include "link/slots.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -25,6 +28,8 @@ using graph::RowSet;
 using graph::RoundState;
 using graph::SegmentId;
 using graph::Step;
+using link::Play;
+using link::RunId;
 
 // A buffer at its place in the arena.
 struct Place {
@@ -48,28 +53,33 @@ struct BoundStep {
   bool has_maxima = false;                        // sample: of its logits, by the step that computed them
 };
 
-// The rows of a step, the first of them as it counts in the row table, and what all steps of a run share.
+// A session of the run, and its rows among those that choose a token: of a round, or of a prompt's output window.
+struct Guest {
+  const link::Seat* seat = nullptr;
+  RoundState* state = nullptr;
+  std::size_t first = 0, count = 0;
+  bool chooses = false;                // otherwise the largest logit
+  graph::Selection selection{};
+};
+
+// The rows of a step, the first of them as it counts in the row table, and whose they are.
 struct Now {
   Rows rows{};
   std::size_t first = 0;
-  int slot = 0;
-  RoundState& state;
-  const graph::Request* request = nullptr;
-  const graph::Selection* selection = nullptr;
+  std::span<Guest> guests{};          // of a draft the one whose it is
   const Q8Tile* quantised = nullptr;  // its rows, where all threads have quantised them together
 };
 
 // Where a run is. Changes between steps alone.
 struct Progress {
-  std::span<const SegmentId> segments;
-  const link::Run& run;
-  Now now;
-  std::size_t segment = 0, step = 0;  // the one that comes next
+  link::Legs legs;
+  const link::Watch& watch;
+  Now now{};
+  std::size_t leg = 0, step = 0;      // the one that comes next
   const BoundStep* bound = nullptr;   // the one that is on
   bool quantises = false;             // its rows, before it
   Q8Tile quantised{};
   std::array<graph::SelectRow, graph::kMaxVerifyRows> select_rows{};
-  graph::Selection selection{};
   double segment_begin_s = 0, step_begin_s = 0;
   bool cancelled = false;
 };
@@ -81,7 +91,7 @@ class CpuExecutor final : public link::Executor {
   CpuExecutor(const link::Program& program, const Instructions& instructions)
       : program_(program), instructions_(instructions), arena_(program.plan.arena_bytes), kv_(program.plan.kv_bytes),
         scales_(program.plan.repacked_bytes), rooms_(link::q8_room_size(program).bytes() * program.plan.threads),
-        states_(program.plan.sessions), maxima_(program.plan.verify_rows * kMostStretches), team_(program.plan.threads) {
+        slots_(program), states_(program.plan.sessions), maxima_(program.plan.verify_rows * kMostStretches), team_(program.plan.threads) {
     for (Memory* memory : {&arena_, &kv_, &scales_, &rooms_}) memory->use_huge_pages();
     arena_.commit();
     lay_out_caches();
@@ -93,30 +103,48 @@ class CpuExecutor final : public link::Executor {
       if (static_cast<SegmentId>(id) != SegmentId::draft || program.assistant) record(static_cast<SegmentId>(id), finds_maxima);
   }
 
-  bool run(std::span<const SegmentId> segments, const link::Run& run) override {
-    assert(run.chunk.output_count <= program_.plan.verify_rows);
-    RoundState& state = states_[run.slot];
-    Progress progress{.segments = segments, .run = run, .now = {.slot = run.slot, .state = state, .request = run.request}};
+  RunId submit(Play play, std::span<const link::Seat> seats, const link::Watch& watch) override {
+    order_.follow(play, seats);
+    seat(play, seats);
+    Progress progress{.legs = {play, seats}, .watch = watch};
     team_.run([&] { return next_turn(progress); }, [&](Part part) { work(progress, part); });
-    if (progress.cancelled) return false;
-    if (run.report && segments.back() == SegmentId::select) {
-      run.report->result.accepted = state.accepted;
-      for (int i = 0; i <= state.accepted; ++i) run.report->result.tokens[i] = next(i);
+    if (progress.cancelled) return link::kNoRun;
+    ++submitted_;
+    if (link::Legs::has_logits(play)) {
+      outputs_of_ = submitted_;
+      for (std::size_t s = 0; s < guests().size(); ++s) first_outputs_[s] = guests_[s].first;
     }
-    return true;
+    if (link::Legs::chooses(play))
+      for (const Guest& guest : guests())
+        if (link::RoundReport* report = guest.seat->report) {
+          report->result.accepted = guest.state->accepted;
+          for (std::size_t i = 0; i <= static_cast<std::size_t>(guest.state->accepted); ++i)
+            report->result.tokens[i] = *output_row<const std::int32_t>(graph::kNext, guest.first + i);
+        }
+    return submitted_;
   }
 
-  void await(const link::RoundReport&) override {}  // a run is done when it returns
+  void await(RunId) override {}  // a run is done when it has been submitted
+
+  link::Outputs outputs(RunId run, int seat) const override {
+    if (run != outputs_of_)
+      fail(ErrorKind::usage, "outputs", "expected those of run " + std::to_string(outputs_of_) + ", got run " + std::to_string(run));
+    const std::size_t first = first_outputs_[static_cast<std::size_t>(seat)];
+    const graph::Segment& head = program_.graph->segment(SegmentId::head);
+    const auto stride = [&](BufferId id) { return place(head, id).stride_bytes; };
+    return {output_row<const std::byte>(graph::kHidden, first), output_row<const std::byte>(graph::kLogits, first),
+            output_row<const std::byte>(graph::kNext, first), stride(graph::kHidden), stride(graph::kLogits), stride(graph::kNext),
+            static_cast<std::size_t>(program_.graph->shape.hidden), static_cast<std::size_t>(program_.graph->shape.vocab)};
+  }
 
   RoundState& state(int slot) override { return states_[slot]; }
 
-  std::span<const float> hidden(int output) const override {
-    return {output_row<const float>(graph::kHidden, output), static_cast<std::size_t>(program_.graph->shape.hidden)};
+  bool keeps(int slot, std::int32_t length) const override { return slots_.keeps(slot, length); }
+
+  void copy_slot(int from, int to, std::int32_t length) override {
+    slots_.copy(kv_.data(), from, to, length);
+    states_[to] = states_[from];
   }
-  std::span<const float> logits(int output) const override {
-    return {output_row<const float>(graph::kLogits, output), static_cast<std::size_t>(program_.graph->shape.vocab)};
-  }
-  std::int32_t next(int output) const override { return *output_row<const std::int32_t>(graph::kNext, output); }
 
   void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const override {
     if (!program_.plan.bf16_kv) {
@@ -135,6 +163,29 @@ class CpuExecutor final : public link::Executor {
   link::ReadLimit measure_read_limit() override { return cpu::measure_read_limit(program_.plan.threads); }
 
  private:
+  std::span<Guest> guests() { return std::span(guests_).first(guest_count_); }
+
+  // Who is in the run, and which rows of the round or of the output window are whose. The rows of a round are known once its drafts
+  // are; in the last of its three parts they are as before.
+  void seat(Play play, std::span<const link::Seat> seats) {
+    assert(!seats.empty() && seats.size() <= static_cast<std::size_t>(program_.plan.verify_rows) && (!is_prompt(play) || seats.size() == 1));
+    guest_count_ = seats.size();
+    chunk_ = is_prompt(play) ? &seats[0].chunk : nullptr;
+    for (std::size_t s = 0; s < seats.size(); ++s) {
+      Guest& guest = guests_[s];
+      guest.seat = &seats[s];
+      guest.state = &states_[seats[s].slot];
+      const std::int32_t rows = guest.state->drafted + seats[s].drafts + 1;
+      if (play == Play::round || play == Play::verify)
+        slots_.write(seats[s].slot, guest.state->length, guest.state->length + rows);
+    }
+    if (!chunk_) return;
+    assert(chunk_->output_count <= program_.plan.verify_rows);
+    guests_[0].first = 0;
+    guests_[0].count = static_cast<std::size_t>(chunk_->output_count);
+    slots_.write(seats[0].slot, chunk_->rows.front().position, chunk_->rows.back().position + 1);
+  }
+
   // What a team does in a run: everything between the steps, and those that are too small to share.
   Turn next_turn(Progress& progress) {
     if (std::exchange(progress.quantises, false)) return Turn::shared;  // the products are next
@@ -180,45 +231,55 @@ class CpuExecutor final : public link::Executor {
 
   // The next step that has rows. False: there is none, or the run was cancelled.
   bool begin_step(Progress& progress) {
-    for (; progress.segment < progress.segments.size(); ++progress.segment, progress.step = 0) {
-      const SegmentId id = progress.segments[progress.segment];
+    for (; progress.leg < progress.legs.size(); ++progress.leg, progress.step = 0) {
+      const link::Leg& leg = progress.legs[progress.leg];
       if (progress.step == 0) {
-        progress.cancelled = progress.run.cancel && progress.run.cancel->load(std::memory_order_relaxed);
+        progress.cancelled = progress.watch.cancel && progress.watch.cancel->load(std::memory_order_relaxed);
         if (progress.cancelled) return false;
         progress.segment_begin_s = progress.step_begin_s = now_s();
+        progress.now.guests = leg.segment == SegmentId::draft ? guests().subspan(static_cast<std::size_t>(leg.seat), 1) : guests();
       }
-      for (const auto& steps = segments_[static_cast<std::size_t>(id)]; progress.step < steps.size();) {
+      for (const auto& steps = segments_[static_cast<std::size_t>(leg.segment)]; progress.step < steps.size();) {
         progress.bound = &steps[progress.step++];
         progress.now.first = 0;
-        progress.now.rows = rows_of(*progress.bound->step, progress.run, progress.now.first);
+        progress.now.rows = rows_of(*progress.bound->step, progress.now.first);
         if (progress.bound->step->op == Op::round_rows || !progress.now.rows.empty()) {
-          if (progress.bound->step->op == Op::sample && progress.run.request) fill_selection(progress);
+          if (progress.bound->step->op == Op::sample) fill_selections(progress);
           return true;
         }
       }
-      if (progress.run.report) progress.run.report->seconds[static_cast<std::size_t>(id)] += now_s() - progress.segment_begin_s;
+      const double spent_s = now_s() - progress.segment_begin_s;
+      for (const Guest& guest : progress.now.guests)
+        if (guest.seat->report) guest.seat->report->seconds[static_cast<std::size_t>(leg.segment)] += spent_s;
     }
     return false;
   }
 
   void finish_step(Progress& progress) {
     const BoundStep& bound = *progress.bound;
-    if (progress.run.tap && bound.step->op != Op::round_rows) (*progress.run.tap)(result_of(bound, progress.now));
-    if (!progress.run.times) return;
+    const link::Watch& watch = progress.watch;
+    if (watch.tap && bound.step->op != Op::round_rows) (*watch.tap)(result_of(bound, progress.now));
+    if (!watch.times) return;
     const double end_s = now_s();
-    progress.run.times->push_back({progress.segments[progress.segment], bound.step, progress.now.rows.size(),
-                               std::exchange(progress.step_begin_s, end_s), end_s});
+    watch.times->push_back({progress.legs[progress.leg].segment, bound.step, progress.now.rows.size(),
+                            std::exchange(progress.step_begin_s, end_s), end_s});
   }
 
   void make_rows(Progress& progress) {
     const Step& step = *progress.bound->step;
     if (step.rows == RowSet::draft) {
-      draft_row(progress.now.state, progress.now.slot, draft_row_, Part{});
+      const Guest& guest = progress.now.guests.front();
+      draft_row(*guest.state, guest.seat->slot, draft_row_, Part{});
     } else {
-      verify_rows(progress.now.state, progress.now.slot, round_rows_, Part{});
-      round_count_ = static_cast<std::size_t>(progress.now.state.drafted) + 1;
+      round_count_ = 0;
+      for (Guest& guest : progress.now.guests) {
+        guest.first = round_count_;
+        guest.count = static_cast<std::size_t>(guest.state->drafted) + 1;
+        verify_rows(*guest.state, guest.seat->slot, std::span(round_rows_).subspan(guest.first, guest.count), Part{});
+        round_count_ += guest.count;
+      }
     }
-    progress.now.rows = rows_of(step, progress.run, progress.now.first);
+    progress.now.rows = rows_of(step, progress.now.first);
   }
 
   // The part of one thread in the step that is on.
@@ -231,29 +292,31 @@ class CpuExecutor final : public link::Executor {
   }
 
   // `first`: the number of the first of them in the row table
-  Rows rows_of(const Step& step, const link::Run& run, std::size_t& first) const {
+  Rows rows_of(const Step& step, std::size_t& first) const {
     if (step.rows == RowSet::draft) return {&draft_row_, 1};
-    const bool round = run.chunk.rows.empty();
-    const Rows all = round ? Rows(round_rows_).first(round_count_) : run.chunk.rows;
-    if (round || step.rows != RowSet::last) return all;
-    first = run.chunk.output_begin;
-    return all.subspan(first, run.chunk.output_count);
+    const Rows all = chunk_ ? chunk_->rows : Rows(round_rows_).first(round_count_);
+    if (!chunk_ || step.rows != RowSet::last) return all;
+    first = chunk_->output_begin;
+    return all.subspan(first, chunk_->output_count);
   }
 
-  // Row r of a round chooses the token after r drafts; a draft comes after those that are there.
-  static void fill_selection(Progress& progress) {
-    const graph::Request& request = *progress.run.request;
-    const RoundState& state = progress.now.state;
-    const std::size_t rows = progress.now.rows.size(), words = request.masks.size() / rows;
-    for (std::size_t r = 0; r < rows; ++r) {
-      const bool draft = progress.bound->step->rows == RowSet::draft;
-      const std::size_t drafts = draft ? static_cast<std::size_t>(state.drafted) : r;
-      progress.select_rows[r] = {.index = state.emitted + static_cast<std::int64_t>(drafts),
-                             .drafted = std::span(state.drafts).first(drafts)};
-      if (!draft && !request.masks.empty()) progress.select_rows[r].mask = request.masks.subspan(r * words, words);
+  // Row r of a session's round chooses the token after r drafts; a draft comes after those that are there.
+  static void fill_selections(Progress& progress) {
+    const bool draft = progress.bound->step->rows == RowSet::draft;
+    for (Guest& guest : progress.now.guests) {
+      guest.chooses = guest.seat->request != nullptr;
+      if (!guest.chooses) continue;
+      const graph::Request& request = *guest.seat->request;
+      const RoundState& state = *guest.state;
+      const std::size_t first = draft ? 0 : guest.first, count = draft ? 1 : guest.count, words = request.masks.size() / count;
+      for (std::size_t r = 0; r < count; ++r) {
+        const std::size_t drafts = draft ? static_cast<std::size_t>(state.drafted) : r;
+        graph::SelectRow& row = progress.select_rows[first + r];
+        row = {.index = state.emitted + static_cast<std::int64_t>(drafts), .drafted = std::span(state.drafts).first(drafts)};
+        if (!draft && !request.masks.empty()) row.mask = request.masks.subspan(r * words, words);
+      }
+      guest.selection = {request.sampling, request.counts, std::span(progress.select_rows).subspan(first, count)};
     }
-    progress.selection = {request.sampling, request.counts, std::span(progress.select_rows).first(rows)};
-    progress.now.selection = &progress.selection;
   }
 
   link::StepResult result_of(const BoundStep& bound, const Now& now) const {
@@ -371,8 +434,12 @@ class CpuExecutor final : public link::Executor {
 
   std::byte* row_data(const Place& place, const Now& now) const {
     if (place.region == Region::rows) return place.data + now.first * place.stride_bytes;
-    if (place.region == Region::session) return place.data + now.slot * program_.plan.session_bytes;
+    if (place.region == Region::session) return carried(place, now.guests.front());
     return place.data;
+  }
+
+  std::byte* carried(const Place& place, const Guest& guest) const {
+    return place.data + guest.seat->slot * program_.plan.session_bytes;
   }
 
   template <class T>
@@ -382,9 +449,9 @@ class CpuExecutor final : public link::Executor {
   }
 
   template <class T>
-  const T* output_row(BufferId id, int output) const {
+  const T* output_row(BufferId id, std::size_t output) const {
     const Place at = place(program_.graph->segment(SegmentId::head), id);
-    return reinterpret_cast<const T*>(at.data + at.stride_bytes * static_cast<std::size_t>(output));
+    return reinterpret_cast<const T*>(at.data + at.stride_bytes * output);
   }
 
   void execute(const BoundStep& bound, const Now& now, Part part) {
@@ -445,13 +512,23 @@ class CpuExecutor final : public link::Executor {
       case Op::top: return top(n, in(0), d.experts, d.experts_used, out_ids(0), part);
       case Op::cluster_logits:
         return cluster_logits(n, in(0), in_ids(1), d.experts_used, d.n[0], matrix(0), bound.ids[1], out(0), out_ids(1), part);
-      case Op::sample:
-        return sample(n, in(0), in_ids(1), d.n[0], bound.has_maxima ? In{maxima_.data(), kMostStretches} : In{}, now.selection,
-                      out_ids(0), out(1), out_ids(2), part);
-      case Op::keep_draft: return keep_draft(in_ids(0)[0][0], now.state, part);
+      case Op::sample: {
+        const In maxima = bound.has_maxima ? In{maxima_.data(), kMostStretches} : In{};
+        for (const Guest& guest : now.guests) {
+          const bool draft = step.rows == RowSet::draft;
+          const std::size_t from = draft ? 0 : guest.first;
+          sample(draft ? 1 : static_cast<int>(guest.count), in(0).from(from), in_ids(1).from(from), d.n[0], maxima.from(from),
+                 guest.chooses ? &guest.selection : nullptr, out_ids(0).from(from), out(1).from(from), out_ids(2).from(from), part);
+        }
+        return;
+      }
+      case Op::keep_draft: return keep_draft(in_ids(0)[0][0], *now.guests.front().state, part);
       case Op::accept:
-        return accept(rows_now, in_ids(0), in(1), d.n[0], now.state,
-                      now.request ? now.request->counts : std::span<std::int32_t>{}, out(0)[0], part);
+        for (const Guest& guest : now.guests)
+          accept(rows_now.subspan(guest.first, guest.count), in_ids(0).from(guest.first), in(1).from(guest.first), d.n[0], *guest.state,
+                 guest.seat->request ? guest.seat->request->counts : std::span<std::int32_t>{},
+                 reinterpret_cast<float*>(carried(bound.out[0], guest)), part);
+        return;
     }
   }
 
@@ -520,11 +597,18 @@ class CpuExecutor final : public link::Executor {
   std::vector<link::KvCacheBf16> caches_bf16_;
   std::unique_ptr<AttentionRoom> attention_room_;                       // where K/V are bfloat16
   std::array<std::vector<BoundStep>, graph::kSegmentCount> segments_{};
+  link::Slots slots_;
   std::vector<RoundState> states_;                                      // by session slot
   std::vector<float> maxima_;                                           // [verify_rows, kMostStretches], of the logits computed last
   std::array<graph::Row, graph::kMaxVerifyRows> round_rows_{};
   std::size_t round_count_ = 0;
   graph::Row draft_row_{};
+  std::array<Guest, graph::kMaxVerifyRows> guests_{};                   // of the run
+  std::size_t guest_count_ = 0;
+  const graph::Chunk* chunk_ = nullptr;                                 // of a prompt
+  link::PlayOrder order_;
+  RunId submitted_ = 0, outputs_of_ = 0;                                // the last run, the last that left logits
+  std::array<std::size_t, graph::kMaxVerifyRows> first_outputs_{};      // of that, by seat
   Team team_;
 };
 

@@ -31,6 +31,7 @@ struct RowsOf {
   T* data = nullptr;
   std::size_t stride = 0;  // elements
   T* operator[](std::size_t row) const { return data + row * stride; }
+  RowsOf from(std::size_t row) const { return {data ? data + row * stride : nullptr, stride}; }
 };
 using In = RowsOf<const float>;
 using Out = RowsOf<float>;

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cassert>
+#include <string>
+#include <system_error>
 
 #if defined(__linux__)
 #include <sched.h>
 #endif
+
+#include "checkpoint/error.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -53,9 +57,10 @@ void move_away(int, IsFree) {}
 
 void Barrier::wait() {
   const std::uint32_t phase = phase_.load(std::memory_order_relaxed);
+  if (phase & kGivenUp) return;
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count_) {
     arrived_.store(0, std::memory_order_relaxed);
-    phase_.store(phase + 1, std::memory_order_release);
+    phase_.store(phase + kPhase, std::memory_order_release);
     phase_.notify_all();
     return;
   }
@@ -66,20 +71,68 @@ void Barrier::wait() {
   phase_.wait(phase, std::memory_order_acquire);
 }
 
-Team::Team(int threads) : size_(threads), board_(threads), barrier_(threads), cores_(static_cast<std::size_t>(threads)) {
-  assert(threads >= 1 && threads < static_cast<int>(State::kLeft));
-  for (int index = 1; index < threads; ++index) workers_.emplace_back([this, index] { serve(index); });
+// Who gives up has not come, so no phase ends meanwhile.
+void Barrier::give_up() {
+  phase_.fetch_or(kGivenUp, std::memory_order_release);
+  phase_.notify_all();
 }
 
-Team::~Team() {
+void Barrier::mend() {
+  arrived_.store(0, std::memory_order_relaxed);
+  phase_.fetch_and(~kGivenUp, std::memory_order_release);
+}
+
+Team::Team(int threads) : size_(threads), board_(threads), barrier_(threads), cores_(static_cast<std::size_t>(threads)) {
+  assert(threads >= 1 && threads < static_cast<int>(State::kLeft));
+  workers_.reserve(static_cast<std::size_t>(threads) - 1);
+  try {
+    for (int index = 1; index < threads; ++index) workers_.emplace_back([this, index] { serve(index); });
+  } catch (const std::system_error& error) {
+    dismiss();
+    fail(ErrorKind::out_of_memory, "threads", "expected " + std::to_string(threads) + ", got " +
+                                                  std::to_string(workers_.size() + 1) + ": " + error.code().message());
+  }
+}
+
+Team::~Team() { dismiss(); }
+
+void Team::dismiss() {
   open(Sign::kIdle | Sign::kQuit);
   for (std::thread& worker : workers_) worker.join();
 }
 
 void Team::play() {
   cores_[0].store(current_core(), std::memory_order_relaxed);
-  const Turn turn = next_();
+  const Turn turn = next();
   if (turn != Turn::end) follow(0, open(turn));
+  if (!failed_.load(std::memory_order_acquire)) return;
+  barrier_.mend();
+  failed_.store(false, std::memory_order_relaxed);
+  std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+// A step in which something was thrown is the last one.
+Turn Team::next() {
+  if (failed_.load(std::memory_order_relaxed)) return Turn::end;
+  try {
+    return next_();
+  } catch (...) {
+    keep_failure();
+    return Turn::end;
+  }
+}
+
+void Team::work(Part part) {
+  try {
+    work_(part);
+  } catch (...) {
+    keep_failure();
+    barrier_.give_up();
+  }
+}
+
+void Team::keep_failure() {
+  if (!failed_.exchange(true, std::memory_order_relaxed)) failure_ = std::current_exception();
 }
 
 void Team::serve(int index) {
@@ -92,9 +145,9 @@ void Team::serve(int index) {
 Team::Sign Team::follow(int index, Sign sign) {
   while (!sign.is(Sign::kIdle)) {
     board_.begin(index, sign.bits());
-    work_(Part{index, size_, sign.is(Sign::kEveryone) || size_ == 1 ? nullptr : &board_});
+    work(Part{index, size_, sign.is(Sign::kEveryone) || size_ == 1 ? nullptr : &board_});
     const State left = state_.fetch_add(State::kLeft, std::memory_order_acq_rel) + State::kLeft;
-    sign = left.is_over(size_) ? open(next_()) : await(sign, index);
+    sign = left.is_over(size_) ? open(next()) : await(sign, index);
   }
   return sign;
 }

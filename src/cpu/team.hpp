@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -18,8 +19,11 @@ class Barrier {
  public:
   explicit Barrier(int count) : count_(count) {}
   void wait();
+  void give_up();  // somebody will not come any more: nobody waits
+  void mend();     // between runs, after that
 
  private:
+  static constexpr std::uint32_t kGivenUp = 1, kPhase = 2;
   const int count_;
   alignas(64) std::atomic<int> arrived_{0};
   alignas(64) std::atomic<std::uint32_t> phase_{0};
@@ -35,7 +39,7 @@ enum class Turn {
 // One caller at a time.
 class Team {
  public:
-  explicit Team(int threads);  // the caller included
+  explicit Team(int threads);  // the caller included; throws Error when the system refuses one
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -44,7 +48,8 @@ class Team {
 
   // Plays a run: next() prepares a step and says whose turn it is, work(Part) does it, then comes next() again until it says `end`.
   // next() has all to itself: the last thread that is done with a step calls it while the others wait or are elsewhere. What is
-  // written in one is seen in the other, on all threads. The caller is part 0. Neither may throw.
+  // written in one is seen in the other, on all threads. The caller is part 0. What either throws ends the run, and run() throws it;
+  // of several that are thrown at once, one.
   template <class Next, class Work>
   void run(Next&& next, Work&& work) {
     next_ = {[](void* function) { return (*static_cast<std::remove_reference_t<Next>*>(function))(); }, address_of(next)};
@@ -112,7 +117,11 @@ class Team {
   }
 
   void play();
+  void dismiss();
   void serve(int index);
+  Turn next();
+  void work(Part part);
+  void keep_failure();
   Sign follow(int index, Sign sign);
   Sign await(Sign sign, int index);
   bool go(Sign sign);
@@ -127,6 +136,8 @@ class Team {
   Function<void, Part> work_;
   Board board_;
   Barrier barrier_;
+  std::atomic<bool> failed_{false};  // something was thrown in this run: no further step begins
+  std::exception_ptr failure_;       // written by who set it, read when the run is over
   alignas(64) std::atomic<std::uint64_t> state_{State(Sign::kIdle, 1, 1).bits()};  // the caller is present
   alignas(64) std::atomic<std::uint32_t> sign_{Sign::kIdle};                        // of the state, a moment later
   std::vector<std::atomic<int>> cores_;  // by thread: where it was last

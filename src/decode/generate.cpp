@@ -1,6 +1,9 @@
 #include "decode/generate.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cassert>
+#include <utility>
 
 #include "checkpoint/error.hpp"
 
@@ -40,15 +43,14 @@ Generation::Generation(Session& session, std::span<const std::int32_t> prompt, G
     fill_masks();
   }
   speculation_.begin_text();
-  session_.prefill(prompt, &request_);
-  const std::int32_t first = session_.next();
-  take_chosen({&first, 1});
+  session_.begin_prompt(std::span(history_).last(prompt.size()), &request_);
+  reading_ = true;
 }
 
 // Rounds in flight use what is the generation's.
 Generation::~Generation() {
   try {
-    if (session_.in_flight()) stop();
+    if (reading_ || session_.in_flight()) stop();
   } catch (const Error&) {
     // The backend has failed, and says so again when it is used.
   }
@@ -80,19 +82,60 @@ void Generation::fill_masks() {
   request_.masks = masks;
 }
 
+void Generation::turn() {
+  assert(in_prompt());
+  session_.turn();
+  if (session_.in_prompt()) return;
+  reading_ = false;
+  const std::int32_t first = session_.next();
+  take_chosen({&first, 1});
+}
+
+Drafts Generation::plan(int most) {
+  const std::int32_t room = std::min(options_.max_tokens - count_, session_.capacity() - session_.length());
+  return speculation_.plan(history_, std::min(most, room - 1));
+}
+
 bool Generation::play_round() {
-  if (!session_.in_flight()) {
-    const std::int32_t room = std::min(options_.max_tokens - count_, session_.capacity() - session_.length());
-    const Drafts drafts = speculation_.plan(history_, std::min(kMaxDrafts, room - 1));
-    if (!session_.begin_round(drafts, &request_, hooks_)) return false;
-  }
+  if (!session_.in_flight() && !session_.begin_round(plan(kMaxDrafts), &request_, hooks_)) return false;
   run_ahead();
-  const auto [drafted, report] = session_.end_round();
-  const auto spent = [&report = report](graph::SegmentId id) { return report.seconds[static_cast<std::size_t>(id)]; };
-  speculation_.observe(drafted, report.result.accepted, spent(graph::SegmentId::draft),
+  finish_round();
+  return true;
+}
+
+bool Generation::wants_round() const {
+  return reason_ == StopReason::none && !in_prompt() && taken_ == chosen_ && count_ < options_.max_tokens &&
+         session_.length() < session_.capacity() && !cancelled();
+}
+
+void Generation::play_together(std::span<Generation* const> generations) {
+  std::array<Generation*, graph::kMaxVerifyRows> playing;
+  std::array<Session::Player, graph::kMaxVerifyRows> players;
+  std::size_t count = 0;
+  for (Generation* generation : generations) {
+    if (!generation->wants_round()) continue;
+    if (generation->session_.in_flight()) generation->finish_round();  // it has begun ahead
+    else playing[count++] = generation;
+  }
+  if (count == 0) return;
+  int rows_left = playing[0]->session_.widest_round() - static_cast<int>(count);
+  assert(rows_left >= 0);
+  for (std::size_t i = 0; i < count; ++i) {
+    Generation& generation = *playing[i];
+    players[i] = {&generation.session_, generation.plan(rows_left), &generation.request_, &generation.hooks_};
+    rows_left -= players[i].drafts.count;
+  }
+  Session::begin_rounds(std::span(players).first(count));
+  for (std::size_t i = 0; i < count; ++i) playing[i]->finish_round();
+}
+
+void Generation::finish_round() {
+  const Session::Round round = session_.end_round();
+  const link::RoundReport& report = round.report;
+  const auto spent = [&](graph::SegmentId id) { return report.seconds[static_cast<std::size_t>(id)]; };
+  speculation_.observe(round.drafted, report.result.accepted, spent(graph::SegmentId::draft),
                        spent(graph::SegmentId::forward) + spent(graph::SegmentId::head));
   take_chosen(report.result.chosen());
-  return true;
 }
 
 // Begins the round after the one in flight, unless that one may be the last or the host has a part in it.
@@ -105,6 +148,7 @@ void Generation::run_ahead() {
 }
 
 void Generation::stop() {
+  if (std::exchange(reading_, false)) return session_.leave_prompt();
   session_.rollback(std::min(session_.length(), base_ + taken_));
 }
 
@@ -116,7 +160,9 @@ std::optional<std::int32_t> Generation::end(StopReason reason) {
 
 std::optional<std::int32_t> Generation::next() {
   if (reason_ != StopReason::none) return std::nullopt;
-  if (options_.cancel && options_.cancel->load(std::memory_order_relaxed)) return end(StopReason::cancelled);
+  for (; in_prompt(); turn())
+    if (cancelled()) return end(StopReason::cancelled);
+  if (cancelled()) return end(StopReason::cancelled);
   if (count_ == options_.max_tokens) return end(StopReason::max_tokens);
   if (taken_ == chosen_) {
     if (session_.length() == session_.capacity()) return end(StopReason::context);

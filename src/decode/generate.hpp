@@ -1,5 +1,5 @@
-// The one loop that turns a prompt into tokens: every command generates through it. It plays rounds; one without drafts is
-// plain decoding. Where the backend can, the next round begins before the last one is known.
+// The one loop that turns a prompt into tokens: every command generates through it. It computes the prompt chunk by chunk, then
+// plays rounds; one without drafts is plain decoding. Where the backend can, the next round begins before the last one is known.
 #pragma once
 
 #include <atomic>
@@ -25,13 +25,13 @@ struct GenerateOptions {
   std::optional<Constraint> constraint{};
   Speculation* speculation = nullptr;            // null = no drafts
   std::span<const std::int32_t> landmarks{};     // tokens after which the text is of another nature
-  const std::atomic<bool>* cancel = nullptr;     // looked at before drafting, before verifying and before each token
+  const std::atomic<bool>* cancel = nullptr;     // looked at before each chunk of the prompt, each segment of a round and each token
   bool wants_logits = false;                     // Generation::logits() is going to be read
 };
 
 class Generation {
  public:
-  // Appends `prompt` to the session; throws when it does not fit.
+  // To append `prompt` to the session; throws when it does not fit. It is computed by turn(), or by the first next().
   Generation(Session& session, std::span<const std::int32_t> prompt, GenerateOptions options);
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
@@ -39,7 +39,15 @@ class Generation {
 
   // The next token, or nothing when the generation has ended. A stop token ends it and is not returned.
   std::optional<std::int32_t> next();
-  // Leaves in the session what was returned, and nothing after it. An end by itself does so too.
+  // A chunk of the prompt.
+  void turn();
+  bool in_prompt() const { return reading_; }
+  // next() begins with a round.
+  bool wants_round() const;
+  // That round for all that want one, in one pass; of one executor, and no more than the rows of its widest round. The tokens of
+  // each are those that it would have alone. A round for several is not cancelled once it has begun.
+  static void play_together(std::span<Generation* const> generations);
+  // Leaves in the session what was returned, and nothing after it; of a prompt what has been computed. An end by itself does so too.
   void stop();
   StopReason reason() const { return reason_; }
 
@@ -49,7 +57,10 @@ class Generation {
   std::span<const float> logits() const { return session_.logits(taken_ - 1); }
 
  private:
+  bool cancelled() const { return options_.cancel && options_.cancel->load(std::memory_order_relaxed); }
+  Drafts plan(int most);
   bool play_round();
+  void finish_round();
   void run_ahead();
   int prune(std::span<const std::int32_t> drafts);
   void fill_masks();
@@ -70,6 +81,7 @@ class Generation {
   std::int32_t base_ = 0;                      // session length up to the first of them
   std::int32_t count_ = 0;
   std::int32_t stop_token_ = -1;
+  bool reading_ = false;                       // the session has some of the prompt before it
   StopReason reason_ = StopReason::none;
 };
 

@@ -10,21 +10,7 @@ namespace lapidary::decode {
 namespace {
 
 using graph::RoundState;
-using graph::SegmentId;
-
-constexpr SegmentId kPrompt[] = {SegmentId::prefill};
-constexpr SegmentId kPromptEnd[] = {SegmentId::prefill, SegmentId::head, SegmentId::select};
-constexpr SegmentId kPromptAll[] = {SegmentId::prefill_all};
-constexpr SegmentId kHead[] = {SegmentId::head};
-constexpr SegmentId kOutputs[] = {SegmentId::head, SegmentId::select};
-
-// The longest round; one with fewer drafts begins later.
-constexpr SegmentId kRound[] = {SegmentId::draft, SegmentId::draft, SegmentId::draft,   SegmentId::draft, SegmentId::draft,
-                                SegmentId::draft, SegmentId::draft, SegmentId::forward, SegmentId::head,  SegmentId::select};
-constexpr std::span kDraftSteps = std::span(kRound).first<kMaxDrafts>();
-constexpr std::span kVerify = std::span(kRound).subspan<kMaxDrafts>();
-constexpr std::span kForward = kVerify.first<2>();
-constexpr std::span kSelect = kVerify.last<1>();
+using link::Play;
 
 }  // namespace
 
@@ -49,65 +35,72 @@ void Session::check(std::span<const std::int32_t> tokens) const {
   if (tokens.empty()) fail(ErrorKind::usage, "token ids", "expected at least one, got none");
 }
 
-graph::Chunk Session::append(std::span<const std::int32_t> tokens) {
+graph::Chunk Session::rows_of(std::span<const std::int32_t> tokens) {
   assert(tokens.size() <= rows_.size());
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const std::int32_t position = length() + static_cast<std::int32_t>(i);
     rows_[i] = {slot_, position, tokens[i], position};
   }
-  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
-  written_ = std::max(written_, length());
   return {std::span(rows_).first(tokens.size())};
 }
 
-graph::Chunk Session::append_prompt(std::span<const std::int32_t> tokens) {
+void Session::append(std::span<const std::int32_t> tokens) { tokens_.insert(tokens_.end(), tokens.begin(), tokens.end()); }
+
+void Session::append_prompt(std::span<const std::int32_t> tokens) {
   const bool after_prompt = prompt_length_ == length();
-  const graph::Chunk chunk = append(tokens);
+  append(tokens);
   if (after_prompt) prompt_length_ = length();
-  return chunk;
 }
 
-void Session::run(std::span<const SegmentId> segments, const graph::Chunk& chunk, const graph::Request* request,
-                  const link::Tap* tap) {
-  executor_.run(segments, {.slot = slot_, .chunk = chunk, .request = request, .tap = tap, .times = times_});
+void Session::run(Play play, const graph::Chunk& chunk, const graph::Request* request, const link::Tap* tap) {
+  const link::Seat seat{.slot = slot_, .chunk = chunk, .request = request};
+  last_run_ = executor_.submit(play, {&seat, 1}, {.tap = tap, .times = times_});
+  last_seat_ = 0;
+}
+
+void Session::begin_prompt(std::span<const std::int32_t> tokens, const graph::Request* request) {
+  end_rounds();
+  check(tokens);
+  executor_.state(slot_) = {};
+  prompt_ = tokens;
+  prompt_request_ = request;
+}
+
+void Session::turn() {
+  assert(in_prompt());
+  const std::span<const std::int32_t> tokens = prompt_.first(std::min<std::size_t>(program_.plan.chunk_rows, prompt_.size()));
+  graph::Chunk chunk = rows_of(tokens);
+  const bool last = tokens.size() == prompt_.size();
+  if (last) {
+    chunk.output_begin = static_cast<std::int32_t>(tokens.size()) - 1;
+    chunk.output_count = 1;
+  }
+  run(last ? Play::prompt_end : Play::prompt, chunk, prompt_request_);
+  append_prompt(tokens);
+  prompt_ = prompt_.subspan(tokens.size());
 }
 
 void Session::prefill(std::span<const std::int32_t> tokens, const graph::Request* request) {
-  end_rounds();
-  check(tokens);
-  executor_.state(slot_) = {};
-  const std::size_t rows = program_.plan.chunk_rows;
-  while (!tokens.empty()) {
-    const std::size_t count = std::min(rows, tokens.size());
-    graph::Chunk chunk = append_prompt(tokens.first(count));
-    tokens = tokens.subspan(count);
-    if (tokens.empty()) {
-      chunk.output_begin = static_cast<std::int32_t>(count) - 1;
-      chunk.output_count = 1;
-      run(kPromptEnd, chunk, request);
-    } else {
-      run(kPrompt, chunk, request);
-    }
-  }
+  begin_prompt(tokens, request);
+  while (in_prompt()) turn();
 }
 
 void Session::prefill_all(std::span<const std::int32_t> tokens, const Observer& observer) {
-  end_rounds();
-  check(tokens);
-  executor_.state(slot_) = {};
-  const std::size_t rows = program_.plan.chunk_rows;
+  begin_prompt(tokens);
+  leave_prompt();
   graph::Chunk chunk;
   std::int32_t first = 0;
   while (!tokens.empty()) {
-    const auto count = static_cast<std::int32_t>(std::min(rows, tokens.size()));
-    chunk = append_prompt(tokens.first(count));
-    tokens = tokens.subspan(count);
+    const auto count = static_cast<std::int32_t>(std::min<std::size_t>(program_.plan.chunk_rows, tokens.size()));
+    chunk = rows_of(tokens.first(count));
     if (observer.chunk) observer.chunk(first);
-    run(kPromptAll, chunk, nullptr, observer.tap ? &observer.tap : nullptr);
+    run(Play::prompt_all, chunk, nullptr, observer.tap ? &observer.tap : nullptr);
+    append_prompt(tokens.first(count));
+    tokens = tokens.subspan(count);
     for (std::int32_t begin = 0; begin < count; begin += program_.plan.verify_rows) {
       chunk.output_begin = begin;
       chunk.output_count = std::min(program_.plan.verify_rows, count - begin);
-      run(kHead, chunk, nullptr);
+      run(Play::head, chunk, nullptr);
       if (observer.window) observer.window(first + begin, chunk.output_count);
     }
     first += count;
@@ -115,56 +108,101 @@ void Session::prefill_all(std::span<const std::int32_t> tokens, const Observer& 
   // Leave the last token in output 0, as prefill does.
   chunk.output_begin = static_cast<std::int32_t>(chunk.rows.size()) - 1;
   chunk.output_count = 1;
-  run(kOutputs, chunk, nullptr);
+  run(Play::head_select, chunk, nullptr);
 }
 
 bool Session::begin_round(const Drafts& drafts, const graph::Request* request, const RoundHooks& hooks) {
+  const Player player{this, drafts, request, &hooks};
+  return begin_rounds({&player, 1}, {.tap = hooks.tap, .times = times_, .cancel = hooks.cancel});
+}
+
+// Nothing has changed where it throws.
+link::Seat Session::take_seat(const Player& player) {
   const bool ahead = in_flight_ > 0;
-  assert(!ahead || (may_run_ahead() && !drafts.tokens && !hooks.prune && !hooks.tap));
+  const Drafts& drafts = player.drafts;
+  assert(!in_prompt() && (!ahead || (may_run_ahead() && !drafts.tokens && !(player.hooks && player.hooks->prune))));
   assert(drafts.count < widest_round() && most_length() + drafts.count < capacity());
   assert(drafts.tokens || drafts.count == 0 || has_assistant());
-  auto draft_steps = static_cast<std::size_t>(drafts.count);  // for the assistant
+  if (drafts.tokens) check_ids({drafts.tokens, static_cast<std::size_t>(drafts.count)});
   if (!ahead) {
     RoundState& state = executor_.state(slot_);
     assert(state.length == length() && state.drafted == 0);
     bonus_ = state.bonus;
     if (drafts.tokens) {
-      check_ids({drafts.tokens, draft_steps});
-      std::copy_n(drafts.tokens, draft_steps, state.drafts.begin());
+      std::copy_n(drafts.tokens, drafts.count, state.drafts.begin());
       state.drafted = drafts.count;
-      draft_steps = 0;
     }
   }
-  written_ = std::max(written_, most_length() + 1 + drafts.count);
-  Round& round = rounds_[(oldest_ + in_flight_) % rounds_.size()] = {.drafted = drafts.count};
-  const link::Run run{.slot = slot_, .chunk = {}, .request = request, .tap = hooks.tap, .times = times_,
-                      .cancel = hooks.cancel, .report = &round.report};
-  if (!run_round(draft_steps, round, run, hooks)) {
-    if (!ahead) executor_.state(slot_).drafted = 0;
+  Round& round = next_round() = {.drafted = drafts.count};
+  return {.slot = slot_, .chunk = {}, .drafts = drafts.tokens ? 0 : drafts.count, .request = player.request, .report = &round.report};
+}
+
+void Session::leave_seat() {
+  if (in_flight_ == 0) executor_.state(slot_).drafted = 0;
+}
+
+bool Session::begin_rounds(std::span<const Player> players, const link::Watch& watch) {
+  std::array<link::Seat, graph::kMaxVerifyRows> seats;
+  std::size_t count = 0;
+  int rows = 0;
+  bool prunes = false;
+  link::RunId run = link::kNoRun;
+  const auto leave = [&] {
+    for (std::size_t s = 0; s < count; ++s) players[s].session->leave_seat();
+  };
+  try {
+    for (const Player& player : players) {
+      rows += player.drafts.count + 1;
+      assert(rows <= player.session->widest_round() && &player.session->executor_ == &players[0].session->executor_);
+      seats[count] = player.session->take_seat(player);
+      ++count;
+      prunes = prunes || (player.hooks && player.hooks->prune);
+    }
+    const std::span taken = std::span(seats).first(count);
+    run = prunes ? play_in_parts(players, taken, watch) : players[0].session->executor_.submit(Play::round, taken, watch);
+  } catch (...) {
+    leave();
+    throw;
+  }
+  if (run == link::kNoRun) {
+    leave();
     return false;
   }
-  ++in_flight_;
+  for (std::size_t s = 0; s < count; ++s) {
+    Session& session = *players[s].session;
+    session.next_round().run = run;
+    session.next_round().seat = static_cast<int>(s);
+    ++session.in_flight_;
+  }
   return true;
 }
 
-bool Session::run_round(std::size_t draft_steps, Round& round, const link::Run& run, const RoundHooks& hooks) {
-  if (!hooks.prune) return executor_.run(std::span(kRound).subspan(kMaxDrafts - draft_steps), run);
-  if (draft_steps && !executor_.run(kDraftSteps.last(draft_steps), run)) return false;
-  RoundState& state = executor_.state(slot_);
-  round.drafted = state.drafted = hooks.prune(state.draft_tokens());
-  if (!executor_.run(kForward, run)) return false;
-  hooks.fill();
-  return executor_.run(kSelect, run);
+link::RunId Session::play_in_parts(std::span<const Player> players, std::span<link::Seat> seats, const link::Watch& watch) {
+  link::Executor& executor = players[0].session->executor_;
+  const bool drafts = std::ranges::any_of(seats, [](const link::Seat& seat) { return seat.drafts > 0; });
+  if (drafts && executor.submit(Play::draft, seats, watch) == link::kNoRun) return link::kNoRun;
+  for (std::size_t s = 0; s < players.size(); ++s) {
+    seats[s].drafts = 0;
+    if (!players[s].hooks || !players[s].hooks->prune) continue;
+    RoundState& state = executor.state(seats[s].slot);
+    players[s].session->next_round().drafted = state.drafted = players[s].hooks->prune(state.draft_tokens());
+  }
+  if (executor.submit(Play::verify, seats, watch) == link::kNoRun) return link::kNoRun;
+  for (const Player& player : players)
+    if (player.hooks && player.hooks->fill) player.hooks->fill();
+  return executor.submit(Play::select, seats, watch);
 }
 
 Session::Round Session::end_round() {
   assert(in_flight());
   const Round& round = rounds_[oldest_];
-  executor_.await(round.report);
+  executor_.await(round.run);
   const std::span<const std::int32_t> chosen = round.report.result.chosen();
   tokens_.push_back(bonus_);
   tokens_.insert(tokens_.end(), chosen.begin(), chosen.end() - 1);
   bonus_ = chosen.back();
+  last_run_ = round.run;
+  last_seat_ = round.seat;
   oldest_ = (oldest_ + 1) % static_cast<int>(rounds_.size());
   --in_flight_;
   return round;
@@ -180,37 +218,39 @@ std::int32_t Session::most_length() const {
   return most;
 }
 
-const link::Executor& Session::idle() const {
+link::Outputs Session::outputs() const {
   assert(!in_flight());
-  return executor_;
+  return executor_.outputs(last_run_, last_seat_);
 }
 
 void Session::forward(std::span<const std::int32_t> tokens, const link::Tap* tap) {
   end_rounds();
+  leave_prompt();
   check(tokens);
   assert(tokens.size() <= static_cast<std::size_t>(program_.plan.verify_rows));
   RoundState& state = executor_.state(slot_);
   state = {.length = length(), .bonus = tokens.front(), .drafted = static_cast<std::int32_t>(tokens.size()) - 1};
   std::copy(tokens.begin() + 1, tokens.end(), state.drafts.begin());
+  run(Play::round, {}, nullptr, tap);
   append(tokens);
-  run(kVerify, {}, nullptr, tap);
 }
 
 void Session::rollback(std::int32_t length) {
   end_rounds();
   assert(length >= 0 && length <= this->length() && can_rollback(length));
+  leave_prompt();
   tokens_.resize(length);
   prompt_length_ = std::min(prompt_length_, length);
-  if (length == 0) written_ = 0;
 }
 
-bool Session::can_rollback(std::int32_t length) const {
-  if (length == 0) return true;
-  const graph::Shape& shape = program_.graph->shape;
-  const std::int32_t oldest_visible = std::max(0, length - shape.window + 1);
-  for (int l = 0; l < shape.layer_count; ++l)
-    if (program_.plan.kv[l].capacity && oldest_visible + program_.plan.kv[l].capacity < written_) return false;
-  return true;
+void Session::copy(Session& from, std::int32_t length) {
+  end_rounds();
+  from.end_rounds();
+  assert(&executor_ == &from.executor_ && length >= 0 && length <= from.length());
+  leave_prompt();
+  executor_.copy_slot(from.slot_, slot_, length);
+  tokens_.assign(from.tokens_.begin(), from.tokens_.begin() + length);
+  prompt_length_ = std::min(from.prompt_length_, length);
 }
 
 std::int32_t Session::keep_common_prefix(std::span<const std::int32_t> tokens) {

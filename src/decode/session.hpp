@@ -28,8 +28,14 @@ class Session {
   bool has_assistant() const { return program_.assistant.has_value(); }
   std::span<const std::int32_t> tokens() const { return tokens_; }  // [length]
 
-  // Appends a prompt in chunks. Afterwards output 0 belongs to its last token, and the token after it is chosen as the first
-  // of `request` (null = the largest logit).
+  // Appends a prompt, a chunk with each turn(): others may have theirs in between. Afterwards output 0 belongs to its last token,
+  // and the token after it is chosen as the first of `request` (null = the largest logit); what both point to must stay until then.
+  // Tokens count when they have been computed, so that a prompt that was left, or has failed, is as long as length() says.
+  void begin_prompt(std::span<const std::int32_t> tokens, const graph::Request* request = nullptr);
+  void turn();
+  bool in_prompt() const { return !prompt_.empty(); }
+  void leave_prompt() { prompt_ = {}; }
+  // All turns at once.
   void prefill(std::span<const std::int32_t> tokens, const graph::Request* request = nullptr);
 
   // The same with the logits of every token: after each window of at most verify_rows rows, `window(first, count)` may read
@@ -56,6 +62,8 @@ class Session {
   struct Round {
     int drafted = 0;  // as many were verified
     link::RoundReport report{};
+    link::RunId run = link::kNoRun;
+    int seat = 0;     // in that
   };
 
   // Where may_run_ahead(), another round without masks or given drafts may begin before the first one has ended, with the same
@@ -66,6 +74,16 @@ class Session {
   bool may_run_ahead() const { return in_flight_ == 1 && executor_.runs_ahead(); }
   std::int32_t most_length() const;  // when all have ended
 
+  // The same for several sessions of one executor in one pass, as many as have room: widest_round() rows in all. Each has the bytes
+  // that it would have alone. A hook's `cancel` and `tap` are those of a session alone: here `watch` has them for all.
+  struct Player {
+    Session* session = nullptr;
+    Drafts drafts{};
+    const graph::Request* request = nullptr;
+    const RoundHooks* hooks = nullptr;
+  };
+  static bool begin_rounds(std::span<const Player> players, const link::Watch& watch = {});
+
   // Appends 1 to verify_rows given tokens, whatever would be chosen; output i belongs to token i. Only another forward, a
   // prefill or a rollback may follow.
   void forward(std::span<const std::int32_t> tokens, const link::Tap* tap = nullptr);
@@ -74,41 +92,51 @@ class Session {
   void rollback(std::int32_t length);
 
   // A sliding layer's ring keeps little more than a window: a position too far back has been overwritten.
-  bool can_rollback(std::int32_t length) const;
+  bool can_rollback(std::int32_t length) const { return executor_.keeps(slot_, length); }
+
+  // Becomes the first `length` tokens of another session of the same executor, only where that could roll back to them. As long as
+  // that one it goes on as that one does, with rounds too; shorter, with a prompt.
+  void copy(Session& from, std::int32_t length);
 
   // Rolls back to the longest beginning of `tokens` that need not be computed again; leaves out the last token, whose logits
   // are wanted. Where prompts have kernels of their own, what was generated is computed again, so that the answer does not depend
   // on what was kept. Returns its length.
   std::int32_t keep_common_prefix(std::span<const std::int32_t> tokens);
 
-  // Of the last run; not while a round is in flight.
-  std::int32_t next(int output = 0) const { return idle().next(output); }
-  std::span<const float> logits(int output = 0) const { return idle().logits(output); }
-  std::span<const float> hidden(int output = 0) const { return idle().hidden(output); }
+  // Of the session's last run; not while a round is in flight, nor after another session's logits.
+  std::int32_t next(int output = 0) const { return outputs().next(output); }
+  std::span<const float> logits(int output = 0) const { return outputs().logits(output); }
+  std::span<const float> hidden(int output = 0) const { return outputs().hidden(output); }
 
   // From now on the time of every step is added to `times`; null ends it.
   void watch(std::vector<link::StepTime>* times) { times_ = times; }
 
  private:
-  // Fills the row table with tokens at the positions that follow; the output window is empty.
-  graph::Chunk append(std::span<const std::int32_t> tokens);
-  graph::Chunk append_prompt(std::span<const std::int32_t> tokens);
-  void run(std::span<const graph::SegmentId> segments, const graph::Chunk& chunk, const graph::Request* request,
-           const link::Tap* tap = nullptr);
-  bool run_round(std::size_t draft_steps, Round& round, const link::Run& run, const RoundHooks& hooks);
+  // The row table: tokens at the positions that follow; the output window is empty.
+  graph::Chunk rows_of(std::span<const std::int32_t> tokens);
+  void append(std::span<const std::int32_t> tokens);
+  void append_prompt(std::span<const std::int32_t> tokens);
+  void run(link::Play play, const graph::Chunk& chunk, const graph::Request* request, const link::Tap* tap = nullptr);
+  link::Seat take_seat(const Player& player);
+  void leave_seat();
+  static link::RunId play_in_parts(std::span<const Player> players, std::span<link::Seat> seats, const link::Watch& watch);
+  Round& next_round() { return rounds_[(oldest_ + in_flight_) % rounds_.size()]; }
   void end_rounds();
-  const link::Executor& idle() const;
+  link::Outputs outputs() const;
   void check(std::span<const std::int32_t> tokens) const;
   void check_ids(std::span<const std::int32_t> tokens) const;
 
   const link::Program& program_;
   link::Executor& executor_;
   const std::int32_t slot_;
-  std::int32_t written_ = 0;           // the furthest position that may ever have been written is before this
+  std::span<const std::int32_t> prompt_{};           // what is still to be computed of it
+  const graph::Request* prompt_request_ = nullptr;
   std::int32_t prompt_length_ = 0;     // positions before this were all computed as rows of a prompt
   std::int32_t bonus_ = 0;             // while rounds are in flight: the token that the oldest goes on from
   std::array<Round, 2> rounds_{};      // in flight, from oldest_ on
   int oldest_ = 0, in_flight_ = 0;
+  link::RunId last_run_ = link::kNoRun;              // that left outputs, and the session's seat in it
+  int last_seat_ = 0;
   std::vector<link::StepTime>* times_ = nullptr;
   std::vector<std::int32_t> tokens_;   // [length], as many reserved as the context holds
   std::vector<graph::Row> rows_;       // as many as the largest chunk

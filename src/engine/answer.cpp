@@ -89,7 +89,8 @@ Answer::Answer(Conversation& conversation, Prompt prompt, const AnswerOptions& o
 
 std::optional<Event> Answer::turn() {
   if (result_.ending != Ending::none) return std::nullopt;
-  if (!generation_) return begin();
+  if (!generation_) begin();
+  if (generation_->in_prompt()) return read_prompt();
   if (reader_.stopped()) return end(Ending::stop_text);
   const auto token = generation_->next();
   if (!token) return end(ending_of(generation_->reason()));
@@ -98,18 +99,22 @@ std::optional<Event> Answer::turn() {
   return deliver(reader_.push(*token));
 }
 
-Event Answer::begin() {
+void Answer::begin() {
   start_ = Clock::now();
-  if (cancel_.load(std::memory_order_relaxed)) return end(Ending::cancelled);
   result_.reused_tokens = conversation_.session.keep_common_prefix(prompt_.ids);
   const auto rest = std::span(prompt_.ids).subspan(static_cast<std::size_t>(result_.reused_tokens));
   generation_.emplace(conversation_.session, rest, std::move(options_));
+}
+
+Event Answer::read_prompt() {
+  if (cancel_.load(std::memory_order_relaxed)) return end(Ending::cancelled);
+  generation_->turn();
   result_.first_token_seconds = seconds_since(start_);
   return {};
 }
 
 Event Answer::end(Ending ending) {
-  if (generation_) generation_->stop();
+  generation_->stop();
   Event last = deliver(reader_.finish());
   result_.decode_seconds = seconds_since(start_) - result_.first_token_seconds;
   result_.ending = ending == Ending::stop && !result_.calls.empty() ? Ending::tool_call : ending;

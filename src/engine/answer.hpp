@@ -56,7 +56,7 @@ class Answer {
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
 
-  // The prompt, a token, or the end: what became certain with it, which may be nothing. No event when the answer has ended.
+  // A chunk of the prompt, a token, or the end: what became certain with it, which may be nothing. No event when the answer has ended.
   std::optional<Event> turn();
   // Ends the answer with what there is, soon. From any thread, also from a signal handler.
   void cancel() { cancel_.store(true, std::memory_order_relaxed); }
@@ -75,7 +75,8 @@ class Answer {
   const Result& result() const { return result_; }  // so far
 
  private:
-  Event begin();
+  void begin();
+  Event read_prompt();
   Event end(Ending ending);
   Event deliver(Event event);
 
@@ -89,7 +90,7 @@ class Answer {
   Result result_;
   Clock::time_point start_{};
   std::atomic<bool> cancel_ = false;
-  std::optional<decode::Generation> generation_;  // once the prompt has been computed
+  std::optional<decode::Generation> generation_;  // from the first turn on
 };
 static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may write it
 

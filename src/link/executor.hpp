@@ -1,4 +1,4 @@
-// What the decoder knows of a backend.
+// What the decoder knows of a backend: runs of one or more sessions over one arena.
 #pragma once
 
 #include <array>
@@ -44,18 +44,63 @@ struct StepTime {
 using SegmentSeconds = std::array<double, graph::kSegmentCount>;
 
 struct RoundReport {
-  graph::RoundResult result{};
-  SegmentSeconds seconds{};
+  graph::RoundResult result{};  // of a round, or of the end of a prompt
+  SegmentSeconds seconds{};     // of the session's own drafts; of all sessions in the run for what they share
 };
 
-struct Run {
-  std::int32_t slot = 0;                      // session
-  graph::Chunk chunk{};                       // rows of a prompt; none in a round, whose rows follow from its state
-  const graph::Request* request = nullptr;    // null = the largest logit
+// What a run is. A prompt is played chunk by chunk by one session; a round by one or more, whose rows go through the model together.
+enum class Play : std::uint8_t {
+  prompt,        // a chunk: its K/V
+  prompt_end,    // the last chunk: then the logits of its output window and the token after it
+  prompt_all,    // a chunk with every layer for every row
+  head,          // logits of an output window of the prompt_all before it
+  head_select,   // the same, and the token after it
+  round,         // drafts, their verification, the choice
+  draft,         // a round in three parts: the drafts,
+  verify,        // then the logits of its rows,
+  select,        // then the choice. No other run may come between these two
+};
+constexpr bool is_prompt(Play play) { return play < Play::round; }
+
+// One of the sessions in a run.
+struct Seat {
+  std::int32_t slot = 0;
+  graph::Chunk chunk{};                     // rows of a prompt; none in a round, whose rows follow from its state
+  std::int32_t drafts = 0;                  // that the assistant adds to those of the state: round, draft
+  const graph::Request* request = nullptr;  // null = the largest logit
+  RoundReport* report = nullptr;            // filled by await(); must stay until then, like what `request` points to
+};
+
+// Who looks on, and who may call it off.
+struct Watch {
   const Tap* tap = nullptr;
   std::vector<StepTime>* times = nullptr;     // one is added for each step; the run may take longer for it
   const std::atomic<bool>* cancel = nullptr;  // once true, no further segment begins
-  RoundReport* report = nullptr;              // of the round that the run is all or part of: see await()
+};
+
+// Runs are counted from 1.
+using RunId = std::uint64_t;
+inline constexpr RunId kNoRun = 0;
+
+// What a run has left of one session, by row: of a round its rows, of a prompt its output window.
+struct Outputs {
+  const std::byte* hidden_data = nullptr;
+  const std::byte* logits_data = nullptr;
+  const std::byte* next_data = nullptr;
+  std::size_t hidden_stride_bytes = 0, logits_stride_bytes = 0, next_stride_bytes = 0;
+  std::size_t hidden_size = 0, vocab = 0;
+
+  // [hidden], after the final norm
+  std::span<const float> hidden(int row) const {
+    return {reinterpret_cast<const float*>(hidden_data + hidden_stride_bytes * static_cast<std::size_t>(row)), hidden_size};
+  }
+  // [vocab]
+  std::span<const float> logits(int row) const {
+    return {reinterpret_cast<const float*>(logits_data + logits_stride_bytes * static_cast<std::size_t>(row)), vocab};
+  }
+  std::int32_t next(int row) const {
+    return *reinterpret_cast<const std::int32_t*>(next_data + next_stride_bytes * static_cast<std::size_t>(row));
+  }
 };
 
 // What was read stays allocated as long as `memory` is there: a virtual machine gives memory that was freed back to its host some
@@ -69,23 +114,29 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  // Replays recorded segments, one after the other. It may return before they are done: await() waits for some runs, all
-  // that is below it for all of them. Returns false when it was cancelled before the last segment began.
-  virtual bool run(std::span<const graph::SegmentId> segments, const Run& run) = 0;
+  // Plays a run for up to as many sessions as a round has rows. It may return before the run is done. Returns kNoRun when it was
+  // cancelled before its last segment began. A run that throws has changed no state but what the caller can set back: drafts.
+  virtual RunId submit(Play play, std::span<const Seat> seats, const Watch& watch = {}) = 0;
+
+  // Waits for a run and fills its reports; runs behind it go on.
+  virtual void await(RunId run) = 0;
+
+  // Waits for a run; what it left is there until the next one that computes logits is submitted.
+  virtual Outputs outputs(RunId run, int seat) const = 0;
 
   // Whether a round that needs nothing of the host (one run, no given drafts, no masks, the same request) may be submitted
-  // behind another one of its session, before that has been awaited.
+  // behind another one of its sessions, before that has been awaited.
   virtual bool runs_ahead() const { return false; }
 
-  // Waits for the runs that this was given to as their report, and fills it; runs behind them go on.
-  virtual void await(const RoundReport& report) = 0;
-
+  // Read and written by the host while no run of the session is in flight.
   virtual graph::RoundState& state(int slot) = 0;
 
-  // Results of the last run, by row of the output window.
-  virtual std::span<const float> hidden(int output) const = 0;  // [hidden], after the final norm
-  virtual std::span<const float> logits(int output) const = 0;  // [vocab]
-  virtual std::int32_t next(int output) const = 0;
+  // Whether all that a session sees from `length` on is still there: a sliding layer's ring keeps little more than a window.
+  virtual bool keeps(int slot, std::int32_t length) const = 0;
+
+  // The first `length` positions of a session to another one, with its state: what goes on there is what would have gone on here.
+  // Refused where from does not keep them.
+  virtual void copy_slot(int from, int to, std::int32_t length) = 0;
 
   // Whether rows of a prompt and rows of a round are computed by different kernels, so that the K/V of a token depend on which it was.
   virtual bool prompts_stand_apart() const { return false; }

@@ -8,6 +8,8 @@
 
 #include "checkpoint/bf16.hpp"
 #include "checkpoint/error.hpp"
+#include "link/play.hpp"
+#include "link/slots.hpp"
 #include "metal/capture.hpp"
 #include "metal/read_limit.hpp"
 #include "metal/replay.hpp"
@@ -20,19 +22,20 @@ namespace {
 using graph::RoundState;
 using graph::RowSet;
 using graph::SegmentId;
+using link::Play;
+using link::RunId;
+using link::Seat;
 
-// Nothing for single steps.
-Work work_of(std::span<const SegmentId> segments, const link::Run& run) {
-  if (segments.empty()) return Work::none;
-  if (!run.chunk.rows.empty()) return Work::prefill;
-  return segments.back() == SegmentId::draft ? Work::draft : Work::verify;
+Work work_of(Play play) {
+  if (is_prompt(play)) return Work::prefill;
+  return play == Play::draft ? Work::draft : Work::verify;
 }
 
 class MetalExecutor final : public link::Executor {
  public:
   MetalExecutor(const link::Program& program, const CaptureOptions& capture)
       : program_(program), capture_(capture), gpu_(archive_path()), weights_(gpu_, program), memory_(gpu_, program),
-        recorder_(gpu_, program, weights_, memory_), done_(NS::TransferPtr(gpu_.device()->newSharedEvent())) {
+        recorder_(gpu_, program, weights_, memory_), slots_(program), done_(NS::TransferPtr(gpu_.device()->newSharedEvent())) {
     make_resident();
     for (std::size_t i = 0; i < begins_.size(); ++i) gpu_.prepare(begins_[i] = begin_run(memory_.ring[i], memory_.now));
     for (int id = 0; id < graph::kSegmentCount; ++id)
@@ -51,40 +54,57 @@ class MetalExecutor final : public link::Executor {
     for (const Flight& flight : flights_) flight.commands->waitUntilCompleted();
   }
 
-  bool run(std::span<const SegmentId> segments, const link::Run& run) override {
-    if (run.cancel && run.cancel->load(std::memory_order_relaxed)) return false;
-    const bool is_round = std::ranges::count(segments, SegmentId::forward) > 0;
+  RunId submit(Play play, std::span<const Seat> seats, const link::Watch& watch) override {
+    if (watch.cancel && watch.cancel->load(std::memory_order_relaxed)) return link::kNoRun;
+    order_.follow(play, seats);
+    const bool is_round = play == Play::round || play == Play::verify;
     if (capture_.path.empty() || !is_round || ++rounds_ != capture_.round) {
-      play(segments, run);
-      return true;
+      this->play(play, seats, watch);
+    } else {
+      wait();
+      const Capture capture(gpu_, capture_.path);
+      this->play(play, seats, watch);
+      wait();
+      settle();
     }
-    wait();
-    const Capture capture(gpu_, capture_.path);
-    play(segments, run);
-    wait();
-    settle();
-    return true;
+    if (link::Legs::has_logits(play)) outputs_of_ = runs_;
+    return runs_;
   }
 
   bool runs_ahead() const override { return true; }
 
-  void await(const link::RoundReport& report) override {
-    while (std::ranges::count(flights_, &report, &Flight::report)) land();
+  void await(RunId run) override {
+    while (!flights_.empty() && flights_.front().run <= run) land();
     settle();
   }
 
-  RoundState& state(int slot) override {
+  link::Outputs outputs(RunId run, int seat) const override {
+    if (run != outputs_of_)
+      fail(ErrorKind::usage, "outputs", "expected those of run " + std::to_string(outputs_of_) + ", got run " + std::to_string(run));
     wait();
+    const std::size_t first = first_outputs_[static_cast<std::size_t>(seat)];
+    const graph::Segment& segment = program_.graph->segment(SegmentId::head);
+    const auto place = [&](graph::BufferId id) { return recorder_.place(segment, segment.steps.back(), id); };
+    const auto stride = [&](graph::BufferId id) { return static_cast<std::size_t>(place(id).operand.row_bytes); };
+    const auto data = [&](graph::BufferId id) { return contents<std::byte>(place(id).slice) + stride(id) * first; };
+    return {data(graph::kHidden), data(graph::kLogits), data(graph::kNext), stride(graph::kHidden), stride(graph::kLogits),
+            stride(graph::kNext), static_cast<std::size_t>(program_.graph->shape.hidden),
+            static_cast<std::size_t>(program_.graph->shape.vocab)};
+  }
+
+  RoundState& state(int slot) override {
+    while (last_flight(slot)) land();
     return contents<RoundState>(memory_.states)[slot];
   }
 
-  std::span<const float> hidden(int output) const override {
-    return {output_row<float>(graph::kHidden, output), static_cast<std::size_t>(program_.graph->shape.hidden)};
+  bool keeps(int slot, std::int32_t length) const override { return slots_.keeps(slot, length); }
+
+  void copy_slot(int from, int to, std::int32_t length) override {
+    wait();
+    slots_.copy(contents<std::byte>(memory_.kv), from, to, length);
+    RoundState* states = contents<RoundState>(memory_.states);
+    states[to] = states[from];
   }
-  std::span<const float> logits(int output) const override {
-    return {output_row<float>(graph::kLogits, output), static_cast<std::size_t>(program_.graph->shape.vocab)};
-  }
-  std::int32_t next(int output) const override { return *output_row<std::int32_t>(graph::kNext, output); }
 
   void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const override {
     wait();
@@ -110,50 +130,105 @@ class MetalExecutor final : public link::Executor {
   }
 
  private:
-  // A run that is submitted and not known to be done yet.
-  struct Flight {
-    std::uint64_t number = 0;
-    Owned<MTL::CommandBuffer> commands;
+  // Of one session in a run.
+  struct Passenger {
     int slot = 0;
-    std::size_t place = 0;                // in the ring of runs
-    bool whole_round = false;
     int most_length = 0;                  // of the session after it: RoundState::length
     std::span<std::int32_t> counts{};     // the caller's, to be brought up to date
     link::RoundReport* report = nullptr;  // likewise
+    double draft_share = 0;               // of the time of all drafts
+  };
+  using Passengers = std::array<Passenger, layout::kSeatsMax>;
+
+  // A command buffer that is submitted and not known to be done yet: a run, or a single step of one.
+  struct Flight {
+    std::uint64_t number = 0;
+    RunId run = link::kNoRun;
+    Owned<MTL::CommandBuffer> commands;
+    std::size_t place = 0;                // in the ring of runs
+    bool whole_round = false, chooses = false;
+    Passengers passengers{};
+    std::size_t passenger_count = 0;
     link::SegmentSeconds shares{};        // of its time
     Work work = Work::none;
     Interval interval;                    // of Instruments: since no other was in flight before it
+
+    std::span<const Passenger> all() const { return std::span(passengers).first(passenger_count); }
   };
 
-  void play(std::span<const SegmentId> segments, const link::Run& run) {
+  void play(Play play, std::span<const Seat> seats, const link::Watch& watch) {
     const Pool pool;
-    const bool round = run.chunk.rows.empty();
-    const bool whole_round =
-        round && segments.back() == SegmentId::select && std::ranges::count(segments, SegmentId::forward) > 0;
+    const bool round = !is_prompt(play), whole_round = play == Play::round;
     // Here the host reads or writes what runs in flight may change. A whole round may follow another one, though.
-    const Flight* before = last_flight(run.slot);
-    if (run.tap || run.times || (round && before && !(whole_round && before->whole_round))) wait();
-    const RoundState begins = known_state(run.slot);
-    const RowCounts rows = row_counts(segments, run, begins);
-    const int most_length = begins.length + rows.all, ranges = round ? kv_ranges(most_length) : 1;
-    const std::size_t place = next_place();
-    write(run, rows, place);
-    const auto begin = [&](MTL::ComputeCommandEncoder* encoder) { encode(encoder, begins_[place], 1); };
-    Flight flight{.commands = {}, .slot = run.slot, .place = place, .whole_round = whole_round, .most_length = most_length,
-                  .counts = run.request ? run.request->counts : std::span<std::int32_t>{}, .report = run.report,
-                  .shares = shares_of(segments), .work = work_of(segments, run), .interval = {}};
-    if (run.tap || run.times) {
-      submit({}, run, begin);
+    const bool follows = std::ranges::any_of(seats, [&](const Seat& seat) {
+      const Flight* before = last_flight(seat.slot);
+      return before && !(whole_round && before->whole_round);
+    });
+    if (watch.tap || watch.times || (round && follows)) wait();
+    const link::Legs legs(play, seats);
+    layout::Run run = run_of(play, seats);
+    const RowCounts rows{run.row_count, run.output_count};
+    Flight flight{.run = ++runs_, .commands = {}, .place = next_place(), .whole_round = whole_round,
+                  .chooses = link::Legs::chooses(play), .passenger_count = seats.size(), .shares = shares_of(legs),
+                  .work = work_of(play), .interval = {}};
+    int most_length = 0;
+    for (std::size_t s = 0; s < seats.size(); ++s) {
+      Passenger& passenger = flight.passengers[s] = passenger_of(seats[s], run.seats[s], legs);
+      most_length = std::max(most_length, passenger.most_length);
+      if (link::Legs::has_logits(play)) first_outputs_[s] = static_cast<std::size_t>(run.seats[s].first);
+    }
+    const int ranges = round ? kv_ranges(most_length) : 1;
+    run.place = static_cast<int>(flight.place);
+    write(run, seats, flight.chooses, memory_.ring[flight.place]);
+    const auto begin = [&, place = flight.place](MTL::ComputeCommandEncoder* encoder) { encode(encoder, begins_[place], 1); };
+    const char* label = round ? "round" : "prompt";
+    if (watch.tap || watch.times) {
+      commit({}, label, begin);
       wait();
-      if (run.times && !clock_) clock_.emplace(gpu_, TimedPiece{"begin_run", begin});
-      for (const SegmentId id : segments) run.tap ? observe(id, rows, ranges, run) : time(id, rows, ranges, run);
+      if (watch.times && !clock_) clock_.emplace(gpu_, TimedPiece{"begin_run", begin});
+      for (const link::Leg& leg : legs) {
+        if (watch.tap) observe(leg, rows, ranges, seats, *watch.tap);
+        else time(leg, rows, ranges, seats, *watch.times);
+      }
       deliver(flight);
       return;
     }
-    submit(std::move(flight), run, [&](MTL::ComputeCommandEncoder* encoder) {
+    commit(std::move(flight), label, [&](MTL::ComputeCommandEncoder* encoder) {
       begin(encoder);
-      for (const SegmentId id : segments) encode_segment(encoder, id, rows, ranges);
+      for (const link::Leg& leg : legs) encode_segment(encoder, leg.segment, rows, ranges);
     });
+  }
+
+  // Which rows are whose: of a prompt those of its chunk, of a round the bonus token and the drafts that are there or are to be made.
+  layout::Run run_of(Play play, std::span<const Seat> seats) {
+    layout::Run run{};
+    run.slot = seats[0].slot;
+    run.seat_count = static_cast<int>(seats.size());
+    if (is_prompt(play)) {
+      const graph::Chunk& chunk = seats[0].chunk;
+      run.row_count = run.host_rows = static_cast<int>(chunk.rows.size());
+      run.first_output = chunk.output_begin;
+      run.output_count = chunk.output_count;
+      run.seats[0] = {.slot = seats[0].slot, .first = 0, .count = chunk.output_count, .drafts = 0, .has_choice = 0, .choice = {}};
+      slots_.write(seats[0].slot, chunk.rows.front().position, chunk.rows.back().position + 1);
+      return run;
+    }
+    for (std::size_t s = 0; s < seats.size(); ++s) {
+      const RoundState begins = known_state(seats[s].slot);
+      const int drafts = begins.drafted + seats[s].drafts;
+      run.seats[s] = {.slot = seats[s].slot, .first = run.row_count, .count = drafts + 1, .drafts = drafts, .has_choice = 0, .choice = {}};
+      run.row_count += drafts + 1;
+      slots_.write(seats[s].slot, begins.length, begins.length + drafts + 1);
+    }
+    run.output_count = run.row_count;
+    return run;
+  }
+
+  Passenger passenger_of(const Seat& seat, const layout::RunSeat& rows, const link::Legs& legs) const {
+    const auto drafts = std::ranges::count(legs, SegmentId::draft, &link::Leg::segment);
+    return {.slot = seat.slot, .most_length = known_state(seat.slot).length + rows.count,
+            .counts = seat.request ? seat.request->counts : std::span<std::int32_t>{}, .report = seat.report,
+            .draft_share = drafts ? static_cast<double>(seat.drafts) / static_cast<double>(drafts) : 0.0};
   }
 
   void make_resident() {
@@ -174,21 +249,19 @@ class MetalExecutor final : public link::Executor {
   // The last run of a session in flight, if there is one.
   const Flight* last_flight(int slot) const {
     for (auto flight = flights_.rbegin(); flight != flights_.rend(); ++flight)
-      if (flight->slot == slot) return &*flight;
+      if (passenger_in(*flight, slot)) return &*flight;
     return nullptr;
+  }
+
+  static const Passenger* passenger_in(const Flight& flight, int slot) {
+    const auto found = std::ranges::find(flight.all(), slot, &Passenger::slot);
+    return found == flight.all().end() ? nullptr : &*found;
   }
 
   // What a round begins with, as far as the host can know: one in flight leaves no drafts, and a context at most so long.
   RoundState known_state(int slot) const {
-    if (const Flight* before = last_flight(slot)) return {.length = before->most_length};
+    if (const Flight* before = last_flight(slot)) return {.length = passenger_in(*before, slot)->most_length};
     return contents<RoundState>(memory_.states)[slot];
-  }
-
-  // The rows of a round: the drafts that are there, those that the run adds, and the bonus token.
-  RowCounts row_counts(std::span<const SegmentId> segments, const link::Run& run, const RoundState& begins) const {
-    if (!run.chunk.rows.empty()) return {static_cast<int>(run.chunk.rows.size()), run.chunk.output_count};
-    const int rows = begins.drafted + static_cast<int>(std::ranges::count(segments, SegmentId::draft)) + 1;
-    return {rows, rows};
   }
 
   // A round's full attention is split into ranges of positions: at least as many as its longest row has, a power of two.
@@ -204,49 +277,49 @@ class MetalExecutor final : public link::Executor {
     return submitted_ % kRunsInFlight;
   }
 
-  void write(const link::Run& run, const RowCounts& rows, std::size_t number) {
-    const RunPlaces& place = memory_.ring[number];
-    layout::Run& out = *contents<layout::Run>(place.run);
-    out = {.slot = run.slot, .row_count = rows.all, .first_output = run.chunk.output_begin, .output_count = rows.outputs,
-           .host_rows = static_cast<int>(run.chunk.rows.size()), .has_choice = run.request != nullptr,
-           .place = static_cast<int>(number), .choice = {}};
-    std::ranges::copy(run.chunk.rows, contents<graph::Row>(place.rows));
-    if (run.request) write_choice(*run.request, run.slot, rows.outputs, place, out.choice);
+  void write(layout::Run& run, std::span<const Seat> seats, bool chooses, const RunPlaces& place) {
+    if (run.host_rows) std::ranges::copy(seats[0].chunk.rows, contents<graph::Row>(place.rows));
+    for (std::size_t s = 0; s < seats.size(); ++s)
+      if (seats[s].request) {
+        write_choice(*seats[s].request, s, place, run.seats[s]);
+        if (chooses) write_masks(*seats[s].request, place, run.seats[s]);  // until then they may be those of the last round
+      }
+    *contents<layout::Run>(place.run) = run;
   }
 
-  void write_choice(const graph::Request& request, int slot, int rows, const RunPlaces& place, layout::Choice& choice) {
+  void write_choice(const graph::Request& request, std::size_t number, const RunPlaces& place, layout::RunSeat& seat) {
     const graph::Sampling& sampling = request.sampling;
-    if (sampling.bias.size() > kMaxLogitBiases)
-      fail(ErrorKind::usage, "logit bias", "expected at most " + std::to_string(kMaxLogitBiases) + " tokens, got " +
+    if (sampling.bias.size() > layout::kBiasesMax)
+      fail(ErrorKind::usage, "logit bias", "expected at most " + std::to_string(layout::kBiasesMax) + " tokens, got " +
                                                std::to_string(sampling.bias.size()));
-    choice = {.repetition = sampling.repetition, .presence = sampling.presence, .frequency = sampling.frequency,
-              .temperature = sampling.temperature, .top_k = sampling.top_k, .top_p = sampling.top_p, .min_p = sampling.min_p,
-              .seed_low = static_cast<std::uint32_t>(sampling.seed), .seed_high = static_cast<std::uint32_t>(sampling.seed >> 32),
-              .stream = sampling.stream, .bias_count = static_cast<int>(sampling.bias.size()),
-              .has_counts = !request.counts.empty(), .mask_words = 0, .mask_stride_words = 0};
-    layout::LogitBias* bias = contents<layout::LogitBias>(place.biases);
+    seat.has_choice = 1;
+    seat.choice = {.repetition = sampling.repetition, .presence = sampling.presence, .frequency = sampling.frequency,
+                   .temperature = sampling.temperature, .top_k = sampling.top_k, .top_p = sampling.top_p, .min_p = sampling.min_p,
+                   .seed_low = static_cast<std::uint32_t>(sampling.seed), .seed_high = static_cast<std::uint32_t>(sampling.seed >> 32),
+                   .stream = sampling.stream, .bias_count = static_cast<int>(sampling.bias.size()),
+                   .has_counts = !request.counts.empty(), .mask_words = 0, .mask_stride_words = 0};
+    layout::LogitBias* bias = contents<layout::LogitBias>(place.biases) + layout::kBiasesMax * number;
     for (const auto& [token, value] : sampling.bias) *bias++ = {token, value};
-    if (!last_flight(slot)) {  // else they are up to date on the device only
+    if (!last_flight(seat.slot)) {  // else they are up to date on the device only
       const std::size_t vocab = request.counts.size();
-      std::ranges::copy(request.counts, contents<std::int32_t>(memory_.counts) + vocab * static_cast<std::size_t>(slot));
+      std::ranges::copy(request.counts, contents<std::int32_t>(memory_.counts) + vocab * static_cast<std::size_t>(seat.slot));
     }
-    write_masks(request, rows, place, choice);
   }
 
-  // What is suppressed is taken out of every mask; without masks, one that all rows share.
-  void write_masks(const graph::Request& request, int rows, const RunPlaces& place, layout::Choice& choice) {
+  // What is suppressed is taken out of every mask; without masks, one that all rows of the session share.
+  void write_masks(const graph::Request& request, const RunPlaces& place, layout::RunSeat& seat) {
     const std::span<const std::int32_t> suppressed = request.sampling.suppressed;
     if (request.masks.empty() && suppressed.empty()) return;
-    const std::size_t words = memory_.mask_words(), masks = request.masks.empty() ? 1 : static_cast<std::size_t>(rows);
+    const std::size_t words = memory_.mask_words(), masks = request.masks.empty() ? 1 : static_cast<std::size_t>(seat.count);
     assert(request.masks.empty() || request.masks.size() == masks * words);
-    std::uint32_t* out = contents<std::uint32_t>(place.masks);
+    std::uint32_t* out = contents<std::uint32_t>(place.masks) + words * static_cast<std::size_t>(seat.first);
     if (request.masks.empty()) std::fill_n(out, words, ~std::uint32_t{0});
     else std::ranges::copy(request.masks, out);
     for (std::size_t m = 0; m < masks; ++m)
       for (const std::int32_t token : suppressed)
         if (token >= 0 && token < program_.graph->shape.vocab) out[m * words + static_cast<std::size_t>(token / 32)] &= ~(1u << token % 32);
-    choice.mask_words = static_cast<int>(words);
-    choice.mask_stride_words = request.masks.empty() ? 0 : static_cast<int>(words);
+    seat.choice.mask_words = static_cast<int>(words);
+    seat.choice.mask_stride_words = request.masks.empty() ? 0 : static_cast<int>(words);
   }
 
   const std::vector<RecordedStep>& recording(const Variant& variant) {
@@ -280,50 +353,53 @@ class MetalExecutor final : public link::Executor {
   }
 
   // Step by step, for those who look at the results of each.
-  void observe(SegmentId id, const RowCounts& rows, int ranges, const link::Run& run) {
-    for (const RecordedStep& step : recording(variant_of(id, rows, ranges))) {
+  void observe(const link::Leg& leg, const RowCounts& rows, int ranges, std::span<const Seat> seats, const link::Tap& tap) {
+    for (const RecordedStep& step : recording(variant_of(leg.segment, rows, ranges))) {
       const int count = rows.of(*step.step);
       if (count == 0) continue;
       if (!step.dispatches.empty()) {
-        submit({}, run, [&](MTL::ComputeCommandEncoder* encoder) { metal::encode(encoder, step, rows); });
+        commit({}, "step", [&](MTL::ComputeCommandEncoder* encoder) { metal::encode(encoder, step, rows); });
         wait();
       }
-      (*run.tap)(result_of(id, *step.step, count, run));
+      tap(result_of(leg.segment, *step.step, count, seats[static_cast<std::size_t>(leg.seat)]));
     }
   }
 
   // Likewise, for those who want to know how long each takes.
-  void time(SegmentId id, const RowCounts& rows, int ranges, const link::Run& run) {
+  void time(const link::Leg& leg, const RowCounts& rows, int ranges, std::span<const Seat> seats, std::vector<link::StepTime>& all_times) {
     std::vector<TimedPiece> pieces;
     std::vector<std::size_t> piece_of;  // by step: its own, or that of the step it went with
-    for (const RecordedStep& step : recording(variant_of(id, rows, ranges))) {
+    for (const RecordedStep& step : recording(variant_of(leg.segment, rows, ranges))) {
       const int count = rows.of(*step.step);
       if (count == 0) continue;
       if (!step.dispatches.empty())
         pieces.push_back({std::string(name_of(step.step->op)),
                           [&](MTL::ComputeCommandEncoder* encoder) { metal::encode(encoder, step, rows); }});
       piece_of.push_back(pieces.size() - 1);
-      run.times->push_back({id, step.step, static_cast<std::size_t>(count)});
+      all_times.push_back({leg.segment, step.step, static_cast<std::size_t>(count)});
     }
     const std::vector<Seconds> seconds = clock_->run(pieces);
-    const auto times = std::span(*run.times).last(piece_of.size());
+    const auto times = std::span(all_times).last(piece_of.size());
     for (std::size_t i = 0; i < times.size(); ++i) {
       const Seconds& piece = seconds[piece_of[i]];
       times[i].begin_s = i > 0 && piece_of[i - 1] == piece_of[i] ? piece.end : piece.begin;
       times[i].end_s = piece.end;
     }
-    if (run.report && !seconds.empty())
-      run.report->seconds[static_cast<std::size_t>(id)] += seconds.back().end - seconds.front().begin;
+    if (seconds.empty()) return;
+    const double spent_s = seconds.back().end - seconds.front().begin;
+    const bool draft = leg.segment == SegmentId::draft;
+    for (const Seat& seat : draft ? seats.subspan(static_cast<std::size_t>(leg.seat), 1) : seats)
+      if (seat.report) seat.report->seconds[static_cast<std::size_t>(leg.segment)] += spent_s;
   }
 
-  link::StepResult result_of(SegmentId id, const graph::Step& step, int rows, const link::Run& run) const {
+  link::StepResult result_of(SegmentId id, const graph::Step& step, int rows, const Seat& seat) const {
     link::StepResult result{.step = step, .rows = static_cast<std::size_t>(rows)};
     const graph::Segment& segment = program_.graph->segment(id);
     for (std::size_t i = 0; i < step.out.size(); ++i) {
       if (step.out[i] == graph::kNone) continue;
       const Recorder::Place place = recorder_.place(segment, step, step.out[i]);
-      const std::size_t first = place.operand.windowed ? static_cast<std::size_t>(run.chunk.output_begin) : 0;
-      result.out[i] = {contents<std::byte>(place.slice) + place.operand.slot_bytes * static_cast<std::size_t>(run.slot) +
+      const std::size_t first = place.operand.windowed ? static_cast<std::size_t>(seat.chunk.output_begin) : 0;
+      result.out[i] = {contents<std::byte>(place.slice) + place.operand.slot_bytes * static_cast<std::size_t>(seat.slot) +
                            first * place.operand.row_bytes,
                        static_cast<std::size_t>(segment.buffers[static_cast<std::size_t>(step.out[i])].row_bytes),
                        place.operand.row_bytes};
@@ -332,12 +408,12 @@ class MetalExecutor final : public link::Executor {
   }
 
   template <class Encode>
-  void submit(Flight flight, const link::Run& run, Encode&& encode) {
+  void commit(Flight flight, const char* label, Encode&& encode) {
     const Pool pool;
     host_.end();
     if (flights_.empty()) flight.interval = Interval(flight.work);
     MTL::CommandBuffer* commands = gpu_.queue()->commandBuffer();
-    commands->setLabel(text_of(run.chunk.rows.empty() ? "round" : "prompt"));
+    commands->setLabel(text_of(label));
     // Metal does not look after memory of a heap: without this, runs might overlap.
     commands->encodeWait(done_.get(), submitted_);
     MTL::ComputeCommandEncoder* encoder = commands->computeCommandEncoder(MTL::DispatchTypeConcurrent);
@@ -352,11 +428,11 @@ class MetalExecutor final : public link::Executor {
   }
 
   // A device is busy reading: the time of a run is shared by the bytes of weights that its segments read.
-  link::SegmentSeconds shares_of(std::span<const SegmentId> segments) const {
+  link::SegmentSeconds shares_of(const link::Legs& legs) const {
     link::SegmentSeconds shares{};
     double total = 0;
-    for (const SegmentId id : segments) total += segment_bytes_[static_cast<std::size_t>(id)];
-    for (const SegmentId id : segments) shares[static_cast<std::size_t>(id)] += segment_bytes_[static_cast<std::size_t>(id)] / total;
+    for (const link::Leg& leg : legs) total += segment_bytes_[static_cast<std::size_t>(leg.segment)];
+    for (const link::Leg& leg : legs) shares[static_cast<std::size_t>(leg.segment)] += segment_bytes_[static_cast<std::size_t>(leg.segment)] / total;
     return shares;
   }
 
@@ -384,32 +460,31 @@ class MetalExecutor final : public link::Executor {
     else flights_.front().interval = Interval(flights_.front().work);
   }
 
-  // What the caller wants of a run that is done. Its session's counts may already be those of the next run in flight.
+  // What the callers want of a run that is done. Their sessions' counts may already be those of the next run in flight.
   void deliver(const Flight& flight) const {
-    const std::size_t first_count = flight.counts.size() * static_cast<std::size_t>(flight.slot);
-    if (!last_flight(flight.slot))
-      std::copy_n(contents<std::int32_t>(memory_.counts) + first_count, flight.counts.size(), flight.counts.begin());
-    if (flight.report) flight.report->result = contents<graph::RoundResult>(memory_.results)[flight.place];
+    for (std::size_t s = 0; s < flight.passenger_count; ++s) {
+      const Passenger& passenger = flight.passengers[s];
+      const std::size_t first_count = passenger.counts.size() * static_cast<std::size_t>(passenger.slot);
+      if (!last_flight(passenger.slot))
+        std::copy_n(contents<std::int32_t>(memory_.counts) + first_count, passenger.counts.size(), passenger.counts.begin());
+      if (passenger.report && flight.chooses)
+        passenger.report->result = contents<graph::RoundResult>(memory_.results)[flight.place * layout::kSeatsMax + s];
+    }
   }
 
   // A run may count as started while it waits for the one before it.
   void settle() const {
-    if (!landed_.report) return;
+    if (std::ranges::none_of(landed_.all(), [](const Passenger& passenger) { return passenger.report; })) return;
     const Pool pool;
     landed_.commands->waitUntilCompleted();
     const double begin_s = std::max(landed_.commands->GPUStartTime(), settled_s_);
     settled_s_ = landed_.commands->GPUEndTime();
-    for (std::size_t i = 0; i < landed_.shares.size(); ++i)
-      landed_.report->seconds[i] += landed_.shares[i] * (settled_s_ - begin_s);
+    for (const Passenger& passenger : landed_.all())
+      for (std::size_t i = 0; passenger.report && i < landed_.shares.size(); ++i) {
+        const bool draft = static_cast<SegmentId>(i) == SegmentId::draft;
+        passenger.report->seconds[i] += landed_.shares[i] * (draft ? passenger.draft_share : 1.0) * (settled_s_ - begin_s);
+      }
     landed_ = {};
-  }
-
-  template <class T>
-  const T* output_row(graph::BufferId id, int output) const {
-    wait();
-    const graph::Segment& segment = program_.graph->segment(SegmentId::head);
-    const Recorder::Place place = recorder_.place(segment, segment.steps.back(), id);
-    return reinterpret_cast<const T*>(contents<std::byte>(place.slice) + place.operand.row_bytes * static_cast<std::size_t>(output));
   }
 
   const link::Program& program_;
@@ -418,6 +493,8 @@ class MetalExecutor final : public link::Executor {
   Weights weights_;
   Memory memory_;
   Recorder recorder_;
+  link::Slots slots_;
+  link::PlayOrder order_;
   Owned<MTL::ResidencySet> resident_;
   Owned<MTL::SharedEvent> done_;
   std::array<Dispatch, kRunsInFlight> begins_;  // of a run, by its place in the ring
@@ -426,7 +503,9 @@ class MetalExecutor final : public link::Executor {
   std::array<double, graph::kSegmentCount> segment_bytes_{};
   std::optional<StepClock> clock_;       // once somebody wants to know
   int rounds_ = 0;
-  std::uint64_t submitted_ = 0;
+  std::uint64_t submitted_ = 0;          // command buffers
+  RunId runs_ = 0, outputs_of_ = 0;      // the last run, the last that leaves logits
+  std::array<std::size_t, layout::kSeatsMax> first_outputs_{};  // of that, by seat
   mutable std::deque<Flight> flights_;   // whoever asks for results waits for them
   mutable Flight landed_;                // its results are there, its time is not yet taken
   mutable double settled_s_ = 0;         // when the last one whose time was taken ended, by the device's clock

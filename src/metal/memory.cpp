@@ -24,7 +24,7 @@ std::vector<Size> sizes_of(const link::Program& program) {
           {&Memory::kv, plan.kv_bytes, "K/V"},
           {&Memory::params, step_count(*program.graph) * Memory::kParamsStride, "steps"},
           {&Memory::states, sessions * sizeof(layout::RoundState), "round states"},
-          {&Memory::results, kRunsInFlight * sizeof(layout::RoundResult), "round results"},
+          {&Memory::results, kRunsInFlight * layout::kSeatsMax * sizeof(layout::RoundResult), "round results"},
           {&Memory::counts, sessions * vocab * sizeof(std::int32_t), "token counts"},
           {&Memory::draft_row, sizeof(layout::Row), "draft row"},
           {&Memory::scratch, attention_scratch_bytes(program), "attention scratch"}};
@@ -42,7 +42,7 @@ std::vector<RunSize> run_sizes_of(const link::Program& program) {
   return {{&RunPlaces::run, sizeof(layout::Run), "run"},
           {&RunPlaces::rows, rows * sizeof(layout::Row), "row table"},
           {&RunPlaces::masks, static_cast<std::size_t>(plan.verify_rows) * mask_words_of(program) * sizeof(std::uint32_t), "masks"},
-          {&RunPlaces::biases, kMaxLogitBiases * sizeof(layout::LogitBias), "logit biases"}};
+          {&RunPlaces::biases, layout::kSeatsMax * layout::kBiasesMax * sizeof(layout::LogitBias), "logit biases"}};
 }
 
 }  // namespace

@@ -8,14 +8,13 @@
 namespace lapidary::metal {
 
 inline constexpr int kRunsInFlight = 4;     // places in the ring of runs
-inline constexpr int kMaxLogitBiases = 1024;
 
 // What the host says about a run: once in the ring for each run that may be in flight, once where recorded commands read it.
 struct RunPlaces {
   Slice run;     // layout::Run
   Slice rows;    // layout::Row [chunk rows]
   Slice masks;   // uint32 [verify rows, words]
-  Slice biases;  // layout::LogitBias [kMaxLogitBiases]
+  Slice biases;  // layout::LogitBias [seats, layout::kBiasesMax]
 };
 
 class Memory {
@@ -25,7 +24,7 @@ class Memory {
   Slice arena, kv;
   Slice params;                        // layout::Step, one each kParamsStride
   Slice states;                        // layout::RoundState by session slot
-  Slice results;                       // layout::RoundResult by place in the ring of runs
+  Slice results;                       // layout::RoundResult [places in the ring of runs, seats]
   Slice counts;                        // int32 [sessions, vocab]
   Slice draft_row;                     // layout::Row
   Slice scratch;                       // of attention over long contexts

@@ -29,6 +29,7 @@ Dispatch sample(const BoundStep& bound) {
 
 Dispatch accept(const BoundStep& bound) {
   Dispatch dispatch = one_group(bound, "accept", 256);
+  dispatch.rows_per_group = 1;  // one for each session, of which there are no more
   dispatch.bindings.push_back({kCountsAt, bound.counts});
   dispatch.bindings.push_back({kResultsAt, bound.results});
   return dispatch;

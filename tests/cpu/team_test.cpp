@@ -9,11 +9,14 @@
 
 #if defined(__linux__)
 #include <sched.h>
+#include <sys/resource.h>
 #endif
 
 #include "cpu/share.hpp"
 #include "cpu/team.hpp"
+#include "support/cases.hpp"
 #include "support/random.hpp"
+#include "support/slow_build.hpp"
 
 namespace lapidary::test {
 namespace {
@@ -213,6 +216,81 @@ suite<"team"> team_suite = [] {
     team.run([&](cpu::Part part) { calls += part.index == 1; });
     expect(eq(calls, 1));
   };
+
+  "what is thrown in a step or between steps ends the run, and the next one is as if nothing had been"_test = [] {
+    struct Accident {
+      int step;
+    };
+    for (const int threads : kThreads) {
+      cpu::Team team(threads);
+      for (const bool everyone : {false, true})
+        for (const bool between : {false, true})
+          for (int thrower = 0; thrower < (between ? 1 : threads); ++thrower) {
+            int steps = 0, seen = 0;
+            std::atomic<bool> thrown = false;
+            const auto run = [&] {
+              team.run(
+                  [&] {
+                    if (between && steps == 3) throw Accident{steps};
+                    return ++steps < 6 ? (everyone ? cpu::Turn::everyone : cpu::Turn::shared) : cpu::Turn::end;
+                  },
+                  [&](cpu::Part part) {
+                    if (everyone) team.sync();
+                    // A shared step may be over before one of the threads has come.
+                    if (!between && steps == 3 && (everyone ? part.index == thrower : !thrown.exchange(true))) throw Accident{steps};
+                    if (everyone) team.sync();
+                  });
+            };
+            try {
+              run();
+            } catch (const Accident& accident) {
+              seen = accident.step;
+            }
+            expect(eq(seen, 3) && eq(steps, 3)) << threads << "threads" << everyone << between << thrower;
+            std::vector<int> calls(static_cast<std::size_t>(threads), 0);
+            team.run([&](cpu::Part part) {
+              team.sync();
+              ++calls[part.index];
+              team.sync();
+            });
+            expect(calls == std::vector<int>(calls.size(), 1)) << "afterwards";
+          }
+    }
+  };
+
+  "several threads throw at once"_test = [] {
+    cpu::Team team(4);
+    for (int run = 0; run < 50; ++run) {
+      int seen = -1;
+      try {
+        team.run([&](cpu::Part part) { throw part.index; });
+      } catch (const int index) {
+        seen = index;
+      }
+      expect(seen >= 0 && seen < 4);
+    }
+  };
+
+#if defined(__linux__)
+  "a thread that the system refuses is an error, and those that had begun go home"_test = [] {
+    if (kSlowBuild) return;  // sanitizers reserve more memory than any limit leaves
+    std::ifstream statistics("/proc/self/statm");
+    std::size_t pages = 0;
+    statistics >> pages;
+    rlimit before{};
+    expect(fatal(eq(getrlimit(RLIMIT_AS, &before), 0)));
+    const rlimit low{.rlim_cur = pages * 4096 + (std::size_t{64} << 20), .rlim_max = before.rlim_max};
+    expect(eq(setrlimit(RLIMIT_AS, &low), 0));  // stacks take 8 MB each
+    const auto error = error_of([] { cpu::Team team(64); });
+    setrlimit(RLIMIT_AS, &before);
+    expect(fatal(error.has_value()));
+    expect(error->message().starts_with("[threads] expected 64, got ")) << error->message();
+    cpu::Team team(4);
+    int calls = 0;
+    team.run([&](cpu::Part part) { calls += part.index == 3; });
+    expect(eq(calls, 1));
+  };
+#endif
 
   "a team that never ran goes home"_test = [] {
     for (int round = 0; round < 20; ++round) {

@@ -234,6 +234,7 @@ const suite<"rounds ahead"> rounds_ahead = [] {
     for (int i = 0; i < 4; ++i) one.next();
     Tokens expected(session.tokens().begin(), session.tokens().end());
     Generation two(session, kOther, {});
+    two.turn();
     expected.insert(expected.end(), kOther.begin(), kOther.end());
     expect(std::ranges::equal(session.tokens(), expected));
   };

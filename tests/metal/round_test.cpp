@@ -29,7 +29,8 @@ struct States {
     for (int i = 0; i < kRoundSlots; ++i) before.push_back(state_with(random, 7));
     before[slot] = state;
     slice = stage.bound().states = stage.hold(before);
-    stage.run().slot = slot;
+    stage.run().slot = stage.run().seats[0].slot = slot;
+    stage.run().seat_count = 1;
   }
 
   RoundState after() const {
@@ -75,8 +76,9 @@ reference::Accepted accept(const Round& round, const Ids& counts, int variant) {
   stage.params().vocab = kRoundVocab;
   stage.run().row_count = count_of(round.rows);
   stage.run().first_output = round.first_output;
-  stage.run().has_choice = !counts.empty() || variant / 2 % 2;
-  stage.run().choice.has_counts = !counts.empty() || !stage.run().has_choice;
+  metal::layout::RunSeat& seat = stage.run().seats[0];
+  seat.has_choice = !counts.empty() || variant / 2 % 2;
+  seat.choice.has_counts = !counts.empty() || !seat.has_choice;
   const States states(stage, round.slot, round.state);
   stage.row_table(round.rows);
   IdRows chosen_rows;
@@ -92,7 +94,8 @@ reference::Accepted accept(const Round& round, const Ids& counts, int variant) {
   std::copy(counts.begin(), counts.end(), all_counts.begin() + round.slot * kRoundVocab);
   stage.bound().counts = stage.hold(all_counts);
   const graph::RoundResult untouched{.accepted = -7, .tokens = {-7, -7, -7, -7, -7, -7, -7, -7}};
-  std::vector<graph::RoundResult> results(3, untouched);
+  constexpr std::size_t kSeats = metal::layout::kSeatsMax;
+  std::vector<graph::RoundResult> results(3 * kSeats, untouched);
   stage.run().place = 1;
   stage.bound().results = stage.hold(results);
   stage.play(variant % 4 == 1 || variant % 4 == 2 ? 32 : 0);
@@ -107,8 +110,8 @@ reference::Accepted accept(const Round& round, const Ids& counts, int variant) {
   std::copy(after.counts.begin(), after.counts.end(), all_counts.begin() + round.slot * kRoundVocab);
   expect(std::equal(all_counts.begin(), all_counts.end(), counted)) << "counts of another session";
   expect(std::memcmp(carry.data(), carried, carry.size() * sizeof(float)) == 0) << "carries to another place";
-  results[1].accepted = after.state.accepted;
-  std::copy_n(round.chosen.begin(), after.state.accepted + 1, results[1].tokens.begin());
+  results[kSeats].accepted = after.state.accepted;
+  std::copy_n(round.chosen.begin(), after.state.accepted + 1, results[kSeats].tokens.begin());
   expect(std::memcmp(results.data(), contents<std::byte>(stage.bound().results), sizeof results[0] * results.size()) == 0)
       << "another result, or at another place";
   return after;
@@ -153,18 +156,21 @@ suite<"begin_run"> begin_suite = [] {
             const int mask_words = masks ? 200 : 0;
             Stage stage(Op::keep_draft, {}, 1);  // for its memory
             metal::layout::Run run{};
-            run.slot = 3;
+            run.slot = run.seats[0].slot = 3;
+            run.seat_count = 1;
             run.row_count = 8;
             run.host_rows = rows;
             run.first_output = 5;
             run.output_count = 3;
-            run.has_choice = has_choice;
             run.place = 2;
-            run.choice.temperature = 0.5f;
-            run.choice.stream = 77;
-            run.choice.bias_count = biases;
-            run.choice.mask_words = mask_words;
-            run.choice.mask_stride_words = masks > 1 ? mask_words + 1 : 0;
+            metal::layout::RunSeat& seat = run.seats[0];
+            seat.has_choice = has_choice;
+            seat.count = 3;
+            seat.choice.temperature = 0.5f;
+            seat.choice.stream = 77;
+            seat.choice.bias_count = biases;
+            seat.choice.mask_words = mask_words;
+            seat.choice.mask_stride_words = masks > 1 ? mask_words + 1 : 0;
             constexpr std::uint32_t kFrom = 1000, kTo = 5000000;
             const metal::RunPlaces from = RunMemory::filled(stage, kFrom, run);
             const metal::RunPlaces to = RunMemory::filled(stage, kTo, metal::layout::Run{});

@@ -38,7 +38,8 @@ inline Ids choose(const Choosing& from, int threads = 0) {
   std::vector<graph::RoundState> states(from.slot + 1, {.emitted = -7, .drafted = 7});
   states[from.slot] = state;
   stage.bound().states = stage.hold(states);
-  stage.run().slot = from.slot;
+  stage.run().slot = stage.run().seats[0].slot = from.slot;
+  stage.run().seat_count = 1;
 
   Ids counts(static_cast<std::size_t>(vocab) * from.slot, 5);
   counts.insert(counts.end(), from.counts.begin(), from.counts.end());
@@ -51,8 +52,8 @@ inline Ids choose(const Choosing& from, int threads = 0) {
     for (const auto& mask : masks) words.insert(words.end(), mask.begin(), mask.end());
     for (const auto& [token, bias] : sampling.bias) biases.push_back({token, bias});
     const int mask_words = masks.empty() ? 0 : static_cast<int>(masks.front().size());
-    stage.run().has_choice = 1;
-    stage.run().choice = {
+    stage.run().seats[0].has_choice = 1;
+    stage.run().seats[0].choice = {
         .repetition = sampling.repetition, .presence = sampling.presence, .frequency = sampling.frequency,
         .temperature = sampling.temperature, .top_k = sampling.top_k, .top_p = sampling.top_p, .min_p = sampling.min_p,
         .seed_low = static_cast<std::uint32_t>(sampling.seed), .seed_high = static_cast<std::uint32_t>(sampling.seed >> 32),

@@ -10,12 +10,14 @@ class ForwardingExecutor : public link::Executor {
  public:
   explicit ForwardingExecutor(link::Executor& inner) : inner_(inner) {}
 
-  bool run(std::span<const graph::SegmentId> segments, const link::Run& run) override { return inner_.run(segments, run); }
-  void await(const link::RoundReport& report) override { inner_.await(report); }
+  link::RunId submit(link::Play play, std::span<const link::Seat> seats, const link::Watch& watch) override {
+    return inner_.submit(play, seats, watch);
+  }
+  void await(link::RunId run) override { inner_.await(run); }
+  link::Outputs outputs(link::RunId run, int seat) const override { return inner_.outputs(run, seat); }
   graph::RoundState& state(int slot) override { return inner_.state(slot); }
-  std::span<const float> hidden(int output) const override { return inner_.hidden(output); }
-  std::span<const float> logits(int output) const override { return inner_.logits(output); }
-  std::int32_t next(int output) const override { return inner_.next(output); }
+  bool keeps(int slot, std::int32_t length) const override { return inner_.keeps(slot, length); }
+  void copy_slot(int from, int to, std::int32_t length) override { inner_.copy_slot(from, to, length); }
   bool prompts_stand_apart() const override { return inner_.prompts_stand_apart(); }
   void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const override {
     inner_.read_kv(slot, layer, kv_head, position, k, v);

@@ -11,14 +11,14 @@ class ObservedExecutor final : public ForwardingExecutor {
  public:
   ObservedExecutor(link::Executor& inner, link::Tap tap) : ForwardingExecutor(inner), tap_(std::move(tap)) {}
 
-  bool run(std::span<const graph::SegmentId> segments, const link::Run& run) override {
+  link::RunId submit(link::Play play, std::span<const link::Seat> seats, const link::Watch& watch) override {
     const link::Tap both = [&](const link::StepResult& result) {
       tap_(result);
-      if (run.tap) (*run.tap)(result);
+      if (watch.tap) (*watch.tap)(result);
     };
-    link::Run observed = run;
+    link::Watch observed = watch;
     observed.tap = &both;
-    return ForwardingExecutor::run(segments, observed);
+    return ForwardingExecutor::submit(play, seats, observed);
   }
 
  private:

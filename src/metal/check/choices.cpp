@@ -130,13 +130,14 @@ Finding sample(Workbench& bench, const Choosing& from, bool asked) {
   for (const auto& [token, bias] : from.sampling.bias) biases.push_back({token, bias});
   trial.bound.biases = bench.hold(biases);
   const graph::Sampling& s = from.sampling;
-  trial.run.has_choice = asked;
-  trial.run.choice = {.repetition = s.repetition, .presence = s.presence, .frequency = s.frequency,
-                      .temperature = s.temperature, .top_k = s.top_k, .top_p = s.top_p, .min_p = s.min_p,
-                      .seed_low = static_cast<std::uint32_t>(s.seed),
-                      .seed_high = static_cast<std::uint32_t>(s.seed >> 32), .stream = s.stream,
-                      .bias_count = static_cast<int>(biases.size()), .has_counts = !from.counts.empty(),
-                      .mask_words = static_cast<int>(from.mask.size()), .mask_stride_words = 0};
+  trial.run.seat_count = 1;
+  trial.run.seats[0].has_choice = asked;
+  trial.run.seats[0].choice = {.repetition = s.repetition, .presence = s.presence, .frequency = s.frequency,
+                               .temperature = s.temperature, .top_k = s.top_k, .top_p = s.top_p, .min_p = s.min_p,
+                               .seed_low = static_cast<std::uint32_t>(s.seed),
+                               .seed_high = static_cast<std::uint32_t>(s.seed >> 32), .stream = s.stream,
+                               .bias_count = static_cast<int>(biases.size()), .has_counts = !from.counts.empty(),
+                               .mask_words = static_cast<int>(from.mask.size()), .mask_stride_words = 0};
   return trial.examine([&](int row) {
     Expected one;
     one.ids({expected[row]});
@@ -215,7 +216,8 @@ struct StateStep {
     step.rows = rows;
     step.dims = dims;
     params = params_of(step);
-    run.slot = 1;
+    run.slot = run.seats[0].slot = 1;
+    run.seat_count = 1;
     run.row_count = run.output_count = row_count;
     bound.step = &step;
     bound.rows = row_count;
@@ -288,7 +290,7 @@ Finding accept(Workbench& bench) {
 
   StateStep step(bench, Op::accept, graph::RowSet::verify, kDrafted + 1, {.n = {kHidden}});
   step.params.vocab = kVocab;
-  step.run.has_choice = step.run.choice.has_counts = 1;
+  step.run.seats[0].has_choice = step.run.seats[0].choice.has_counts = 1;
   step.run.place = 1;
   return examine_state(bench, [&] {
     std::vector<graph::Row> rows;
@@ -301,13 +303,14 @@ Finding accept(Workbench& bench) {
     step.bound.out[0] = bench.hold(std::vector<float>(2 * kHidden));
     step.params.out[0] = {kHidden * 4, 0, 0};
     step.bound.counts = bench.hold(counts);
-    step.bound.results = bench.hold(std::vector<graph::RoundResult>(2));
+    step.bound.results = bench.hold(std::vector<graph::RoundResult>(2 * layout::kSeatsMax));
     return step.dispatches(before);
   }, kDrafted + 1, [&] {
     const auto carry = bench.read<float>(step.bound.out[0], 2 * kHidden);
-    const auto results = bench.read<graph::RoundResult>(step.bound.results, 2);
-    return step.left(expected) && results[0].accepted == 0 && results[1].accepted == kAccepted &&
-           std::ranges::equal(results[1].chosen(), std::span(chosen).first(kAccepted + 1)) && bench.read<std::int32_t>(step.bound.counts, 2 * kVocab) == expected_counts &&
+    const auto results = bench.read<graph::RoundResult>(step.bound.results, 2 * layout::kSeatsMax);
+    const graph::RoundResult& result = results[layout::kSeatsMax];
+    return step.left(expected) && results[0].accepted == 0 && result.accepted == kAccepted &&
+           std::ranges::equal(result.chosen(), std::span(chosen).first(kAccepted + 1)) && bench.read<std::int32_t>(step.bound.counts, 2 * kVocab) == expected_counts &&
            std::equal(carry.begin() + kHidden, carry.end(), hidden.begin() + kAccepted * kHidden) &&
            std::all_of(carry.begin(), carry.begin() + kHidden, [](float x) { return x == 0; });
   });
@@ -316,11 +319,13 @@ Finding accept(Workbench& bench) {
 Finding begin_of_run(Workbench& bench) {
   Random random(7);
   constexpr int kWords = 40, kBiases = 5;
-  layout::Run run{.slot = 2, .row_count = 300, .first_output = 1, .output_count = 3, .host_rows = 300, .has_choice = 1,
-                  .place = 3, .choice = {}};
-  run.choice.temperature = 0.5f;
-  run.choice.mask_words = run.choice.mask_stride_words = kWords;
-  run.choice.bias_count = kBiases;
+  layout::Run run{.slot = 2, .seat = 0, .row_count = 300, .first_output = 1, .output_count = 3, .host_rows = 300, .place = 3,
+                  .seat_count = 1, .seats = {}};
+  run.seats[0] = {.slot = 2, .first = 0, .count = 3, .drafts = 0, .has_choice = 1, .choice = {}};
+  layout::Choice& choice = run.seats[0].choice;
+  choice.temperature = 0.5f;
+  choice.mask_words = choice.mask_stride_words = kWords;
+  choice.bias_count = kBiases;
   std::vector<std::int32_t> rows(static_cast<std::size_t>(run.row_count) * 4), masks(kWords * 3), biases(kBiases * 2);
   for (auto* values : {&rows, &masks, &biases})
     for (std::int32_t& value : *values) value = static_cast<std::int32_t>(random.below(~0u));

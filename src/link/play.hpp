@@ -1,0 +1,76 @@
+// How a run is put together from segments, the same for every backend.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <string>
+
+#include "checkpoint/error.hpp"
+#include "link/executor.hpp"
+
+namespace lapidary::link {
+
+// A segment of a run. A draft is one row of one session; what comes after the drafts has the rows of all.
+struct Leg {
+  graph::SegmentId segment{};
+  int seat = 0;  // whose draft
+};
+
+// In their order: sessions draft one after the other.
+class Legs {
+ public:
+  Legs(Play play, std::span<const Seat> seats) {
+    using graph::SegmentId;
+    if (play == Play::round || play == Play::draft)
+      for (std::size_t s = 0; s < seats.size(); ++s)
+        for (int i = 0; i < seats[s].drafts; ++i) add(SegmentId::draft, static_cast<int>(s));
+    if (play == Play::prompt || play == Play::prompt_end) add(SegmentId::prefill);
+    if (play == Play::prompt_all) add(SegmentId::prefill_all);
+    if (play == Play::round || play == Play::verify) add(SegmentId::forward);
+    if (has_logits(play) && play != Play::select) add(SegmentId::head);
+    if (chooses(play)) add(SegmentId::select);
+  }
+
+  // Whether it leaves logits behind, or those of the run before it.
+  static bool has_logits(Play play) { return play != Play::prompt && play != Play::prompt_all && play != Play::draft; }
+  static bool chooses(Play play) { return has_logits(play) && play != Play::head && play != Play::verify; }
+
+  const Leg* begin() const { return legs_.data(); }
+  const Leg* end() const { return legs_.data() + count_; }
+  std::size_t size() const { return count_; }
+  const Leg& operator[](std::size_t i) const { return legs_[i]; }
+
+ private:
+  void add(graph::SegmentId segment, int seat = 0) {
+    assert(count_ < legs_.size());
+    legs_[count_++] = {segment, seat};
+  }
+
+  std::array<Leg, graph::kMaxVerifyRows + 2> legs_{};
+  std::size_t count_ = 0;
+};
+
+// Some runs go on with what another one left in the arena: no third may come between them.
+class PlayOrder {
+ public:
+  void follow(Play play, std::span<const Seat> seats) {
+    const bool after_verify = play == Play::select, after_prompt = play == Play::head || play == Play::head_select;
+    const bool in_order = after_verify   ? last_ == Play::verify
+                          : after_prompt ? last_ == Play::prompt_all || last_ == Play::head
+                                         : true;
+    const bool same_seats = std::ranges::equal(seats, std::span(slots_).first(count_), {}, &Seat::slot);
+    if (!in_order || ((after_verify || after_prompt) && !same_seats))
+      fail(ErrorKind::usage, "run", "expected it right behind the one that it goes on with, got another one between them");
+    last_ = play;
+    count_ = seats.size();
+    std::ranges::transform(seats, slots_.begin(), &Seat::slot);
+  }
+
+ private:
+  Play last_ = Play::prompt;
+  std::array<std::int32_t, graph::kMaxVerifyRows> slots_{};
+  std::size_t count_ = 0;
+};
+
+}  // namespace lapidary::link

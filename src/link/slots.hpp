@@ -1,0 +1,62 @@
+// What the session slots of a backend hold: how far each has been written, and the copy of one to another.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "checkpoint/error.hpp"
+#include "link/link.hpp"
+
+namespace lapidary::link {
+
+class Slots {
+ public:
+  explicit Slots(const Program& program)
+      : plan_(program.plan), shape_(program.graph->shape), written_(static_cast<std::size_t>(program.plan.sessions)) {}
+
+  // Positions begin..end are about to be computed. A text that begins anew has the slot to itself.
+  void write(int slot, std::int32_t begin, std::int32_t end) {
+    written_[slot] = begin == 0 ? end : std::max(written_[slot], end);
+  }
+
+  // As Executor::keeps.
+  bool keeps(int slot, std::int32_t length) const {
+    if (length == 0) return true;
+    const std::int32_t oldest_visible = std::max(0, length - shape_.window + 1);
+    return length <= written_[slot] && std::ranges::all_of(plan_.kv, [&](const KvPlacement& kv) {
+             return !kv.capacity || oldest_visible + kv.capacity >= written_[slot];
+           });
+  }
+
+  // K/V of the first `length` positions and the carried hidden row; kv: the block of session slot 0. A tile of a K/V head is one
+  // run of bytes in every format.
+  void copy(std::byte* kv, int from, int to, std::int32_t length) {
+    if (from == to) return;
+    if (!keeps(from, length))
+      fail(ErrorKind::usage, "session", "expected " + std::to_string(length) + " positions to copy, got some of them overwritten");
+    const std::byte* source = kv + plan_.session_bytes * static_cast<std::size_t>(from);
+    std::byte* target = kv + plan_.session_bytes * static_cast<std::size_t>(to);
+    for (std::size_t l = 0; l < plan_.kv.size(); ++l) {
+      const KvPlacement& layer = plan_.kv[l];
+      if (!layer.capacity) continue;
+      const auto heads = static_cast<std::size_t>(shape_.layers[l].kv_heads);
+      const std::size_t head_bytes = (layer.v_offset_bytes - layer.k_offset_bytes) / heads;
+      const std::int32_t tiles = std::min(length + graph::kTile - 1, layer.capacity) / graph::kTile;
+      const std::size_t bytes = head_bytes / static_cast<std::size_t>(layer.capacity / graph::kTile) * static_cast<std::size_t>(tiles);
+      for (const std::size_t first : {layer.k_offset_bytes, layer.v_offset_bytes})
+        for (std::size_t head = 0; head < heads; ++head)
+          std::memcpy(target + first + head * head_bytes, source + first + head * head_bytes, bytes);
+    }
+    std::memcpy(target + plan_.carry_offset_bytes, source + plan_.carry_offset_bytes, plan_.session_bytes - plan_.carry_offset_bytes);
+    written_[to] = written_[from];
+  }
+
+ private:
+  const MemoryPlan& plan_;
+  const graph::Shape& shape_;
+  std::vector<std::int32_t> written_;  // by slot: the furthest position that may ever have been written is before this
+};
+
+}  // namespace lapidary::link
