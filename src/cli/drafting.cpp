@@ -59,6 +59,10 @@ Pairing pair(const DraftFlags& flags, const std::string& target_folder) {
   return pairing;
 }
 
+std::size_t source_bytes(const DraftFlags& flags, std::int32_t context_tokens) {
+  return wants_lookup(flags.kind) ? decode::Lookup::memory_bytes(context_tokens) : 0;
+}
+
 decode::Speculation make_speculation(const DraftFlags& flags, const link::Program& program) {
   std::vector<decode::Speculation::Source> sources;
   if (wants_assistant(flags.kind) && program.assistant) {

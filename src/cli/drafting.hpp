@@ -33,6 +33,8 @@ struct Pairing {
 // Everything is decided from configs; a forced kind that cannot work is an error.
 Pairing pair(const DraftFlags& flags, const std::string& target_folder);
 
+// Bytes that the sources of drafts keep.
+std::size_t source_bytes(const DraftFlags& flags, std::int32_t context_tokens);
 decode::Speculation make_speculation(const DraftFlags& flags, const link::Program& program);
 
 // The SHA-256 of config.json and the safetensors files of a folder, by name. Large files take a second.

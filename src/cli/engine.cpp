@@ -3,22 +3,30 @@
 #include <chrono>
 
 #include "cli/backend.hpp"
+#include "text/grammar_vocabulary.hpp"
 
 namespace lapidary::cli {
 namespace {
 
 // A checkpoint and a tokenizer that do not belong together are found out before the first token.
-text::Tokenizer open_tokenizer(const link::Program& program) {
+text::Tokenizer open_tokenizer(link::Program& program, const DraftFlags& draft) {
   const std::string& folder = program.checkpoint.folder();
   text::Tokenizer tokenizer = text::Tokenizer::open(folder);
   if (tokenizer.size() > program.graph->shape.vocab)
     fail(ErrorKind::shape_mismatch, folder,
          "tokenizer, expected at most " + std::to_string(program.graph->shape.vocab) + " pieces, got " +
              std::to_string(tokenizer.size()));
+  count_text(program.plan, tokenizer, draft);
   return tokenizer;
 }
 
 }  // namespace
+
+void count_text(link::MemoryPlan& plan, const text::Tokenizer& tokenizer, const DraftFlags& draft) {
+  plan.text_bytes =
+      tokenizer.memory_bytes() + text::Vocabulary::most_bytes(tokenizer) + source_bytes(draft, plan.context_tokens);
+  link::check_limit(plan);
+}
 
 void EngineFlags::add_to(CLI::App& command) {
   model.add_option_to(command);
@@ -26,7 +34,7 @@ void EngineFlags::add_to(CLI::App& command) {
 }
 
 Engine::Engine(const EngineFlags& flags)
-    : start(Clock::now()), program(flags.model.load(flags.draft)), tokenizer(open_tokenizer(program)),
+    : start(Clock::now()), program(flags.model.load(flags.draft)), tokenizer(open_tokenizer(program, flags.draft)),
       chat_template(text::choose_template(program.checkpoint.folder(), program.graph->shape.ple_width > 0)),
       defaults(decode::read_generation_defaults(program.checkpoint.folder())),
       executor(make_executor(program, flags.model.backend_flags)),

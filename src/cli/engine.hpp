@@ -45,6 +45,10 @@ struct Engine {
   mutable std::optional<FileHashes> hashes_;
 };
 
+// Adds to the plan what text needs beside the model: the tokenizer, a grammar's vocabulary, whether there will be a grammar or not,
+// and what drafts are made from. Refuses a plan that is above its limit then.
+void count_text(link::MemoryPlan& plan, const text::Tokenizer& tokenizer, const DraftFlags& draft);
+
 // The id of a special token the model cannot do without.
 std::int32_t required_special(const text::Tokenizer& tokenizer, const char* name);
 
