@@ -99,8 +99,8 @@ void print_text(const link::Program& program, const InstructionsFlag& instructio
             << " tokens, prompt chunks of " << plan.chunk_rows << "\n  weights mapped " << plan.weights_mapped_bytes
             << " bytes\n  K/V            " << plan.kv_bytes << " bytes\n  arena          " << plan.arena_bytes
             << " bytes\n  constants      " << plan.constants_bytes << " bytes\n  repacked       " << plan.repacked_bytes
-            << " bytes\n  threads        " << plan.room_bytes << " bytes\n  anonymous      " << plan.anonymous_bytes()
-            << " bytes\n";
+            << " bytes\n  threads        " << plan.room_bytes << " bytes\n  text           " << plan.text_bytes
+            << " bytes\n  anonymous      " << plan.anonymous_bytes() << " bytes\n";
   if (program.assistant) {
     const link::TokenCost draft = link::cost_of_draft(program);
     std::cout << "\nassistant " << program.assistant->folder() << ", per draft\n  weight bytes   " << draft.weight_bytes
@@ -143,6 +143,7 @@ Value json_of(const link::Program& program, const InstructionsFlag& instructions
                                {"constants_bytes", bytes(plan.constants_bytes)},
                                {"repacked_bytes", bytes(plan.repacked_bytes)},
                                {"thread_bytes", bytes(plan.room_bytes)},
+                               {"text_bytes", bytes(plan.text_bytes)},
                                {"anonymous_bytes", bytes(plan.anonymous_bytes())}}},
   };
   if (program.backend == link::Backend::cpu) object.emplace_back("instructions", instructions.choice(program.numeric).json());
@@ -174,7 +175,10 @@ void add_inspect(CLI::App& app) {
   command->add_flag("--graph", flags->graph, "also list every step of the graph");
   command->add_flag("--json", flags->json, "one JSON object instead of text");
   command->callback([flags] {
-    const link::Program program = flags->model.load(flags->draft);
+    link::Program program = flags->model.load(flags->draft);
+    // A checkpoint without a tokenizer is good for commands that need none.
+    const std::string& folder = program.checkpoint.folder();
+    if (text::Tokenizer::is_in(folder)) engine::count_text(program.plan, text::Tokenizer::open(folder), flags->draft.options);
     const InstructionsFlag& instructions = flags->model.backend_flags.instructions;
     if (flags->json) std::cout << text::to_json(json_of(program, instructions, flags->graph)) << "\n";
     else print_text(program, instructions, flags->graph);

@@ -41,7 +41,7 @@ struct AttentionRoom {
 // After the chunks so far; every thread has its own.
 struct AttentionState {
   float max[AttentionJob::kMaxHeads], sum[AttentionJob::kMaxHeads] = {};
-  AttentionState() { std::fill_n(max, AttentionJob::kMaxHeads, -std::numeric_limits<float>::infinity()); }
+  [[gnu::always_inline]] AttentionState() { std::fill_n(max, AttentionJob::kMaxHeads, -std::numeric_limits<float>::infinity()); }
 };
 struct AttendTogether {
   using Share = void (*)(const AttentionJob& job, const link::KvCacheBf16& cache, Range chunk, AttentionState& state,

@@ -178,6 +178,6 @@ class TiledAttention {
 };
 
 // Asks for a line of 32 elements that will be needed soon.
-inline void fetch(const std::uint16_t* at) { __builtin_prefetch(at, 0, 2); }
+[[gnu::always_inline]] inline void fetch(const std::uint16_t* at) { __builtin_prefetch(at, 0, 2); }
 
 }  // namespace lapidary::cpu

@@ -17,9 +17,11 @@ struct Range {
 };
 
 // The part's share of 0..total, in whole grains (the last may be short): contiguous, decided by the numbers alone.
-inline Range share(int total, Part part, int grain = 1) {
+[[gnu::always_inline]] inline Range share(int total, Part part, int grain = 1) {
   const long grains = (total + grain - 1) / grain;
-  const auto at = [&](long index) { return static_cast<int>(std::min<long>(total, grains * index / part.count * grain)); };
+  const auto at = [&](long index) __attribute__((always_inline)) {
+    return static_cast<int>(std::min<long>(total, grains * index / part.count * grain));
+  };
   return {at(part.index), at(part.index + 1)};
 }
 

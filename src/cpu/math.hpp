@@ -1,5 +1,8 @@
 // exp, log, tanh and gelu as scalar code without branches or calls, which compilers vectorise in plain loops: a value is the same
 // bits whether it is computed alone or in a vector of any width. Accurate to a few units in the last place.
+//
+// Always inline, here and in other headers of files that are compiled for instructions of their own: where a function is a symbol,
+// the linker may take the copy with those instructions for everybody (tools/check-x86 looks for such symbols).
 #pragma once
 
 #include <bit>
@@ -17,10 +20,10 @@
 namespace lapidary::cpu {
 
 // What is not a number sorts below every number.
-inline float or_lowest(float value) { return value == value ? value : -std::numeric_limits<float>::infinity(); }
+[[gnu::always_inline]] inline float or_lowest(float value) { return value == value ? value : -std::numeric_limits<float>::infinity(); }
 
 // a * b + c, rounded once where the target has the instruction
-inline float fused(float a, float b, float c) {
+[[gnu::always_inline]] inline float fused(float a, float b, float c) {
 #if defined(__ARM_FEATURE_FMA) || defined(__FMA__)
   return std::fma(a, b, c);
 #else
@@ -35,7 +38,7 @@ struct ExpParts {
 };
 
 // |x| < 2^21
-inline ExpParts split_exp(float x) {
+[[gnu::always_inline]] inline ExpParts split_exp(float x) {
   // Adding 1.5 * 2^23 leaves the nearest integer in the low bits of the sum.
   constexpr float kRound = 12582912.0f;
   constexpr float kLog2E = 1.44269504f;
@@ -56,11 +59,11 @@ inline ExpParts split_exp(float x) {
 }
 
 // 2^n for n in -126..127
-inline float power_of_two(std::int32_t n) {
+[[gnu::always_inline]] inline float power_of_two(std::int32_t n) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(n + 127) << 23);
 }
 
-inline float exp(float x) {
+[[gnu::always_inline]] inline float exp(float x) {
   // Beyond these the result is 0 or infinite; a NaN passes both comparisons.
   x = x < -104.0f ? -104.0f : x;
   x = x > 89.0f ? 89.0f : x;
@@ -71,7 +74,7 @@ inline float exp(float x) {
 }
 
 // x > 0 and not subnormal. Accurate relative to the result, also near 1.
-inline float log(float x) {
+[[gnu::always_inline]] inline float log(float x) {
   constexpr std::uint32_t kRootHalf = 0x3f3504f3;  // the bits of sqrt(1/2)
   constexpr float kLn2High = 0.693359375f;         // few bits: its multiples are exact
   constexpr float kLn2Low = -2.12194440e-4f;
@@ -89,7 +92,7 @@ inline float log(float x) {
   return fused(n, kLn2High, fused(n, kLn2Low, fused(twice * square, series, twice)));
 }
 
-inline float tanh(float x) {
+[[gnu::always_inline]] inline float tanh(float x) {
   // (e^2|x| - 1) / (e^2|x| + 1), with e^2|x| - 1 computed without cancellation; 1 to the last bit from |x| = 10 on.
   const float magnitude = std::fabs(x);
   const float twice = magnitude > 10.0f ? 20.0f : 2.0f * magnitude;
@@ -100,7 +103,7 @@ inline float tanh(float x) {
 }
 
 // x/2 * (1 + tanh(u)) = x / (1 + exp(-2u)), u = sqrt(2/pi) * (x + 0.044715 x^3)
-inline float gelu(float x) {
+[[gnu::always_inline]] inline float gelu(float x) {
   constexpr float kLinear = 1.59576912f;   // 2 sqrt(2/pi)
   constexpr float kCubic = 0.0713548163f;  // 2 sqrt(2/pi) * 0.044715
   // From 89 on exp is infinite and nothing is left of the result; what is not a number stays so by the numerator.

@@ -65,14 +65,14 @@ class Walk {
 
   int steps() const { return quarter_; }
   // May be past the last row.
-  int row(int step, int stream) const {
+  [[gnu::always_inline]] int row(int step, int stream) const {
     if (order_ == Order::neighbours) return step * kStreams + stream;
     const int at = step + stream * shift_;
     return stream * quarter_ + (at < quarter_ ? at : at - quarter_);
   }
 
   // Of quarters: the first step after this one whose rows do not all follow those of the step before.
-  int next_jump(int step) const {
+  [[gnu::always_inline]] int next_jump(int step) const {
     int next = quarter_;
     for (int stream = 1; stream < kStreams; ++stream)
       if (const int jump = quarter_ - stream * shift_; jump > step) next = std::min(next, jump);

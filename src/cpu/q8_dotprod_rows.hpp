@@ -7,7 +7,9 @@
 #include "cpu/q8_in_order.hpp"
 #include "cpu/q8_signed.hpp"
 
-namespace lapidary::cpu::in_order {
+namespace lapidary::cpu {
+namespace {
+namespace in_order {
 
 template <int Rows>
 struct SignedFlow {
@@ -127,4 +129,6 @@ void multiply_signed(const Q8Weights& w, const Q8Tile& tile, float* const* y, Ra
   }
 }
 
-}  // namespace lapidary::cpu::in_order
+}  // namespace in_order
+}  // namespace
+}  // namespace lapidary::cpu

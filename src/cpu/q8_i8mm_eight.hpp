@@ -8,7 +8,9 @@
 
 #include "cpu/q8_i8mm_in_order.hpp"
 
-namespace lapidary::cpu::in_order {
+namespace lapidary::cpu {
+namespace {
+namespace in_order {
 
 // Steps whose streams do not jump.
 struct EightRows {
@@ -221,4 +223,6 @@ inline void multiply_eight(const Q8Weights& w, const Q8Tile& tile, float* const*
   }
 }
 
-}  // namespace lapidary::cpu::in_order
+}  // namespace in_order
+}  // namespace
+}  // namespace lapidary::cpu

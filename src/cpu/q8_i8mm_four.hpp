@@ -3,7 +3,9 @@
 
 #include "cpu/q8_i8mm_pairs.hpp"
 
-namespace lapidary::cpu::in_order {
+namespace lapidary::cpu {
+namespace {
+namespace in_order {
 
 // Turns as those for one row (q8_i8mm_row.hpp).
 template <int Fetched, bool Last = false>
@@ -112,4 +114,6 @@ LAPIDARY_INLINE void turn(PairFlow<2>& f) {
   f.factors += 16;
 }
 
-}  // namespace lapidary::cpu::in_order
+}  // namespace in_order
+}  // namespace
+}  // namespace lapidary::cpu

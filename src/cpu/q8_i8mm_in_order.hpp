@@ -3,7 +3,9 @@
 
 #include "cpu/q8_in_order.hpp"
 
-namespace lapidary::cpu::in_order {
+namespace lapidary::cpu {
+namespace {
+namespace in_order {
 
 // Whole rows that follow each other in the file, at least two groups each.
 inline bool can_multiply(const Q8Weights& w) {
@@ -62,4 +64,6 @@ void for_each_step(const Q8Weights& w, const Q8Tile& tile, Range steps, Store st
   }
 }
 
-}  // namespace lapidary::cpu::in_order
+}  // namespace in_order
+}  // namespace
+}  // namespace lapidary::cpu

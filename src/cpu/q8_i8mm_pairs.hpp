@@ -6,7 +6,9 @@
 
 #include "cpu/q8_i8mm_in_order.hpp"
 
-namespace lapidary::cpu::in_order {
+namespace lapidary::cpu {
+namespace {
+namespace in_order {
 
 template <int Pairs>
 struct PairFlow {
@@ -39,4 +41,6 @@ void multiply_pairs(const Q8Weights& w, const Q8Tile& tile, float* const* y, Ran
   });
 }
 
-}  // namespace lapidary::cpu::in_order
+}  // namespace in_order
+}  // namespace
+}  // namespace lapidary::cpu

@@ -3,7 +3,9 @@
 
 #include "cpu/q8_i8mm_in_order.hpp"
 
-namespace lapidary::cpu::in_order {
+namespace lapidary::cpu {
+namespace {
+namespace in_order {
 
 struct RowFlow {
   const std::uint8_t* weights[kStreams];
@@ -89,4 +91,6 @@ inline void multiply_row(const Q8Weights& w, const Q8Tile& tile, float* y, Range
   });
 }
 
-}  // namespace lapidary::cpu::in_order
+}  // namespace in_order
+}  // namespace
+}  // namespace lapidary::cpu

@@ -9,7 +9,9 @@
 
 #include "cpu/q8_format.hpp"
 
-namespace lapidary::cpu::in_order {
+namespace lapidary::cpu {
+namespace {
+namespace in_order {
 
 // One instruction each; `load` moves the pointer on.
 
@@ -114,4 +116,6 @@ LAPIDARY_INLINE void multiply(float32x4_t& product, float32x4_t a, float32x4_t b
 // The loads above are unknown to the compiler: after this, what was written before is there.
 LAPIDARY_INLINE void let_loads_see() { asm volatile("" : : : "memory"); }
 
-}  // namespace lapidary::cpu::in_order
+}  // namespace in_order
+}  // namespace
+}  // namespace lapidary::cpu

@@ -18,44 +18,44 @@ struct Vec {
 
   Batch batch[kBatches];
 
-  static Vec broadcast(float value) {
+  [[gnu::always_inline]] static Vec broadcast(float value) {
     Vec result;
     for (Batch& b : result.batch) b = Batch(value);
     return result;
   }
 
-  static Vec load(const float* from) {
+  [[gnu::always_inline]] static Vec load(const float* from) {
     Vec result;
     for (int i = 0; i < kBatches; ++i) result.batch[i] = Batch::load_unaligned(from + i * kBatchLanes);
     return result;
   }
 
-  void store(float* to) const {
+  [[gnu::always_inline]] void store(float* to) const {
     for (int i = 0; i < kBatches; ++i) batch[i].store_unaligned(to + i * kBatchLanes);
   }
 };
 
 // a * b + c, rounded once where the target has the instruction
-inline Vec fused(const Vec& a, const Vec& b, const Vec& c) {
+[[gnu::always_inline]] inline Vec fused(const Vec& a, const Vec& b, const Vec& c) {
   Vec result;
   for (int i = 0; i < Vec::kBatches; ++i) result.batch[i] = xsimd::fma(a.batch[i], b.batch[i], c.batch[i]);
   return result;
 }
 
-inline Vec operator+(const Vec& a, const Vec& b) {
+[[gnu::always_inline]] inline Vec operator+(const Vec& a, const Vec& b) {
   Vec result;
   for (int i = 0; i < Vec::kBatches; ++i) result.batch[i] = a.batch[i] + b.batch[i];
   return result;
 }
 
-inline Vec operator*(const Vec& a, const Vec& b) {
+[[gnu::always_inline]] inline Vec operator*(const Vec& a, const Vec& b) {
   Vec result;
   for (int i = 0; i < Vec::kBatches; ++i) result.batch[i] = a.batch[i] * b.batch[i];
   return result;
 }
 
 // The larger of each lane; b where a is not a number.
-inline Vec larger(const Vec& a, const Vec& b) {
+[[gnu::always_inline]] inline Vec larger(const Vec& a, const Vec& b) {
   Vec result;
   for (int i = 0; i < Vec::kBatches; ++i) {
     result.batch[i] = xsimd::select(a.batch[i] > b.batch[i], a.batch[i], b.batch[i]);
@@ -64,12 +64,12 @@ inline Vec larger(const Vec& a, const Vec& b) {
 }
 
 // lanes: [kLanes]
-inline float sum_lanes(const float* lanes) {
+[[gnu::always_inline]] inline float sum_lanes(const float* lanes) {
   return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
 
 // The largest lane that is a number; minus infinity when there is none.
-inline float largest_lane(const Vec& vec) {
+[[gnu::always_inline]] inline float largest_lane(const Vec& vec) {
   float lanes[kLanes];
   vec.store(lanes);
   float largest = -std::numeric_limits<float>::infinity();

@@ -6,8 +6,22 @@
 
 namespace lapidary::decode {
 
+namespace {
+
+std::size_t places_for(std::int32_t tokens) { return std::bit_ceil(2 * static_cast<std::size_t>(tokens) + 2); }
+
+}  // namespace
+
+std::size_t NGrams::memory_bytes(std::int32_t capacity_tokens) {
+  return (places_for(capacity_tokens) + static_cast<std::size_t>(capacity_tokens) + 1) * sizeof(std::int32_t);
+}
+
+std::size_t Lookup::memory_bytes(std::int32_t capacity_tokens) {
+  return sizeof(Lookup) + kLengths * NGrams::memory_bytes(capacity_tokens) + static_cast<std::size_t>(capacity_tokens) * sizeof(std::int32_t);
+}
+
 NGrams::NGrams(std::int32_t n, std::int32_t capacity_tokens)
-    : n_(n), ends_(std::bit_ceil(2 * static_cast<std::size_t>(capacity_tokens) + 2)),
+    : n_(n), ends_(places_for(capacity_tokens)),
       previous_(static_cast<std::size_t>(capacity_tokens) + 1) {}
 
 std::size_t NGrams::place_of(const std::int32_t* tokens, const std::int32_t* ngram) const {

@@ -17,6 +17,7 @@ namespace lapidary::decode {
 class NGrams {
  public:
   NGrams(std::int32_t n, std::int32_t capacity_tokens);
+  static std::size_t memory_bytes(std::int32_t capacity_tokens);
 
   std::int32_t n() const { return n_; }
 
@@ -46,6 +47,7 @@ class Lookup final : public DraftSource {
  public:
   // Occurrences that end after the first `capacity_tokens` of a history are not found.
   explicit Lookup(std::int32_t capacity_tokens);
+  static std::size_t memory_bytes(std::int32_t capacity_tokens);
 
   std::string_view name() const override { return "lookup"; }
   Drafts propose(std::span<const std::int32_t> history, int most) override;
@@ -63,7 +65,8 @@ class Lookup final : public DraftSource {
 
   // 8, 4 and 2 tokens: on edited sources 3.19 tokens a round, where 4, 3 and 2 had 3.08, because 8 tell more copies of a
   // line apart. A single token would draft in most rounds, and wrongly in most of them.
-  std::array<NGrams, 3> ngrams_;
+  static constexpr std::size_t kLengths = 3;
+  std::array<NGrams, kLengths> ngrams_;
   std::vector<std::int32_t> tokens_;     // [capacity]
   std::int32_t indexed_ = 0;             // of them
   std::array<std::int32_t, kMaxDrafts> drafts_{};

@@ -16,6 +16,10 @@ Pairing pair(const DraftOptions& options, const std::string& target_folder) {
   return pairing;
 }
 
+std::size_t source_bytes(const DraftOptions& options, std::int32_t context_tokens) {
+  return options.wants_lookup() ? decode::Lookup::memory_bytes(context_tokens) : 0;
+}
+
 decode::Speculation make_speculation(const DraftOptions& options, const link::Program& program) {
   std::vector<decode::Speculation::Source> sources;
   if (options.wants_assistant() && program.assistant) {
@@ -23,7 +27,7 @@ decode::Speculation make_speculation(const DraftOptions& options, const link::Pr
     const double draft_steps = bytes(link::cost_of_draft(program)) / bytes(link::cost_of_token(program));
     sources.push_back({std::make_unique<decode::Assistant>(), {.draft_steps = draft_steps}});
   }
-  if (options.kind == DraftKind::automatic || options.kind == DraftKind::lookup)
+  if (options.wants_lookup())
     sources.push_back({std::make_unique<decode::Lookup>(program.plan.context_tokens), {}});
   return decode::Speculation(std::move(sources), options.tokens);
 }

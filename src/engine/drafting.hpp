@@ -18,6 +18,7 @@ struct DraftOptions {
   std::optional<int> tokens;  // k; none = chosen round by round
 
   bool wants_assistant() const { return kind == DraftKind::automatic || kind == DraftKind::mtp; }
+  bool wants_lookup() const { return kind == DraftKind::automatic || kind == DraftKind::lookup; }
   bool asks_for_assistant() const { return kind == DraftKind::mtp || !assistant.empty(); }
 };
 
@@ -29,6 +30,8 @@ struct Pairing {
 // Everything is decided from configs; a forced kind that cannot work is an error.
 Pairing pair(const DraftOptions& options, const std::string& target_folder);
 
+// Bytes that the sources of drafts keep, for each text.
+std::size_t source_bytes(const DraftOptions& options, std::int32_t context_tokens);
 decode::Speculation make_speculation(const DraftOptions& options, const link::Program& program);
 
 }  // namespace lapidary::engine

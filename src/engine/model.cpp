@@ -9,13 +9,14 @@ namespace lapidary::engine {
 namespace {
 
 // A checkpoint and a tokenizer that do not belong together are found out before the first token.
-text::Tokenizer open_tokenizer(const link::Program& program) {
+text::Tokenizer open_tokenizer(link::Program& program, const DraftOptions& draft) {
   const std::string& folder = program.checkpoint.folder();
   text::Tokenizer tokenizer = text::Tokenizer::open(folder);
   if (tokenizer.size() > program.graph->shape.vocab)
     fail(ErrorKind::shape_mismatch, folder,
          "tokenizer, expected at most " + std::to_string(program.graph->shape.vocab) + " pieces, got " +
              std::to_string(tokenizer.size()));
+  count_text(program.plan, tokenizer, draft);
   return tokenizer;
 }
 
@@ -35,6 +36,12 @@ link::Program open_program(const ModelOptions& options) {
   return link::link(Checkpoint::open(options.folder), std::nullopt, *pairing.graph, resolved);
 }
 
+void count_text(link::MemoryPlan& plan, const text::Tokenizer& tokenizer, const DraftOptions& draft) {
+  plan.text_bytes = tokenizer.memory_bytes() + text::Vocabulary::most_bytes(tokenizer) +
+                    source_bytes(draft, plan.context_tokens) * static_cast<std::size_t>(plan.sessions);
+  link::check_limit(plan);
+}
+
 FileHashes hashes_of(const std::string& folder) {
   FileHashes hashes;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -44,7 +51,7 @@ FileHashes hashes_of(const std::string& folder) {
 }
 
 Model::Model(const ModelOptions& options)
-    : start(Clock::now()), program(open_program(options)), tokenizer(open_tokenizer(program)),
+    : start(Clock::now()), program(open_program(options)), tokenizer(open_tokenizer(program, options.draft)),
       chat_template(text::choose_template(program.checkpoint.folder(), program.graph->shape.ple_width > 0)),
       defaults(decode::read_generation_defaults(program.checkpoint.folder())), draft(options.draft),
       executor(options.make_executor(program)), load_seconds(seconds_since(start)),

@@ -35,6 +35,10 @@ struct ModelOptions {
 // A checkpoint and, where one is found, its assistant, linked: all that can be known of a model before it runs.
 link::Program open_program(const ModelOptions& options);
 
+// Adds to the plan what text needs beside the model: the tokenizer, a grammar's vocabulary, whether there will be a grammar or not,
+// and what drafts are made from. Refuses a plan that is above its limit then.
+void count_text(link::MemoryPlan& plan, const text::Tokenizer& tokenizer, const DraftOptions& draft);
+
 // The SHA-256 of config.json and the safetensors files of a folder, by name. Large files take a second.
 using FileHashes = std::map<std::string, std::string>;
 FileHashes hashes_of(const std::string& folder);
@@ -53,7 +57,7 @@ class Model {
   std::shared_ptr<const text::Vocabulary> call_vocabulary() const;
 
   const Clock::time_point start;  // loading begins with the first member
-  const link::Program program;
+  link::Program program;
   const text::Tokenizer tokenizer;
   const text::Template chat_template;
   const decode::GenerationDefaults defaults;

@@ -35,7 +35,7 @@ struct KvCacheBf16 {
   static constexpr int kKeys = 8, kValues = 64;  // positions of a block
 
   // The first element of the head's block that holds the position, which must begin it.
-  std::size_t block(std::int32_t slot, std::int32_t head, std::int32_t position) const {
+  [[gnu::always_inline]] std::size_t block(std::int32_t slot, std::int32_t head, std::int32_t position) const {
     const auto ring = static_cast<std::size_t>(position % capacity);
     return slot * session_stride + (static_cast<std::size_t>(head) * capacity + ring) * head_dim;
   }

@@ -80,7 +80,7 @@ Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const g
                   .backend = options.backend, .numeric = options.numeric,
                   .plan = plan_memory(graph, max_positions, drafting, options),
                   .matrices = {}, .vectors = {}, .ids = {}, .constants = {}, .orders = {}};
-  check_limit(program.plan, options);
+  check_limit(program.plan);
 
   std::vector<Binder> binders;  // by Owner
   binders.emplace_back(program.checkpoint, Owner::target);
@@ -120,7 +120,7 @@ Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const g
   }
   plan_repacking(program);
   if (options.room_bytes) program.plan.room_bytes += options.room_bytes(program);
-  check_limit(program.plan, options);
+  check_limit(program.plan);
   return program;
 }
 

@@ -30,6 +30,7 @@ MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, bo
   plan.verify_rows = graph.verify_max;
   plan.sessions = options.sessions;
   plan.threads = options.threads;
+  plan.limit_bytes = options.memory_limit_bytes;
   check_range("context", plan.context_tokens, max_positions);
   check_range("chunk", plan.chunk_rows, graph.chunk_max);
 
@@ -76,13 +77,14 @@ MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, bo
   return plan;
 }
 
-void check_limit(const MemoryPlan& plan, const Options& options) {
-  if (!options.memory_limit_bytes || plan.anonymous_bytes() <= *options.memory_limit_bytes) return;
+void check_limit(const MemoryPlan& plan) {
+  if (!plan.limit_bytes || plan.anonymous_bytes() <= *plan.limit_bytes) return;
   fail(ErrorKind::out_of_memory, "memory",
-       "the plan needs more than allowed, expected at most " + std::to_string(*options.memory_limit_bytes) + " bytes, got " +
+       "the plan needs more than allowed, expected at most " + std::to_string(*plan.limit_bytes) + " bytes, got " +
            std::to_string(plan.anonymous_bytes()) + " (K/V " + std::to_string(plan.kv_bytes) + ", arena " +
            std::to_string(plan.arena_bytes) + ", constants " + std::to_string(plan.constants_bytes) + ", repacked " +
-           std::to_string(plan.repacked_bytes) + ", threads " + std::to_string(plan.room_bytes) +
+           std::to_string(plan.repacked_bytes) + ", threads " + std::to_string(plan.room_bytes) + ", text " +
+           std::to_string(plan.text_bytes) +
            "); a shorter context or a smaller chunk needs less");
 }
 

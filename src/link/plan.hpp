@@ -56,16 +56,20 @@ struct MemoryPlan {
   std::size_t constants_bytes = 0;       // norms and scales widened to float32, orders of tokens as int32
   std::size_t repacked_bytes = 0;        // scales and biases as the fast mode of the CPU reads them; for a GPU, tensors at odd addresses
   std::size_t room_bytes = 0;            // to work in: of all threads for quantised rows, or what a GPU needs beside the arena
+  std::size_t text_bytes = 0;            // tokenizer, grammars' vocabulary, index of repetitions: whoever has them counts them
   std::size_t kv_bytes_per_token = 0;    // of layers that keep every position
+  std::optional<std::size_t> limit_bytes{};  // on what is anonymous
 
-  std::size_t anonymous_bytes() const { return kv_bytes + arena_bytes + constants_bytes + repacked_bytes + room_bytes; }
+  std::size_t anonymous_bytes() const {
+    return kv_bytes + arena_bytes + constants_bytes + repacked_bytes + room_bytes + text_bytes;
+  }
 };
 
 // Everything but the weights: those are added while binding. `max_positions` is the longest context the checkpoint allows;
 // `drafting`: the graph's assistant is there too.
 MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, bool drafting, const Options& options);
 
-// Refuses a plan above the limit.
-void check_limit(const MemoryPlan& plan, const Options& options);
+// Refuses a plan above its limit.
+void check_limit(const MemoryPlan& plan);
 
 }  // namespace lapidary::link

@@ -47,9 +47,7 @@ std::size_t attention_scratch_bytes(const link::Program& program) {
   for (const graph::Segment& segment : program.graph->segments)
     for (const graph::Step& step : segment.steps) {
       if (step.op != graph::Op::attention) continue;
-      int ranges = 1;
-      while (ranges * kKvRange < program.plan.kv[static_cast<std::size_t>(step.dims.kv_layer)].capacity) ranges *= 2;
-      bytes = std::max(bytes, attention_scratch_bytes(step.dims, program.plan.verify_rows, ranges));
+      bytes = std::max(bytes, attention_scratch_bytes(step.dims, program.plan.verify_rows, kv_ranges(program.plan.context_tokens)));
     }
   return bytes;
 }

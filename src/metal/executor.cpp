@@ -41,11 +41,14 @@ class MetalExecutor final : public link::Executor {
     for (int id = 0; id < graph::kSegmentCount; ++id)
       for (const graph::Step& step : program.graph->segments[static_cast<std::size_t>(id)].steps)
         segment_bytes_[static_cast<std::size_t>(id)] += static_cast<double>(link::weight_bytes(program, step));
-    // Everything for short contexts now; what longer ones need is recorded when they are reached.
+    // Whatever a text may need, so that nothing is compiled in the middle of one.
     recording({SegmentId::prefill, program.plan.chunk_rows, 1});
     for (int rows = 1; rows <= program.plan.verify_rows; ++rows)
-      for (const SegmentId id : {SegmentId::forward, SegmentId::head, SegmentId::select}) prepare({id, rows, 1});
-    if (program.assistant) prepare({SegmentId::draft, 1, 1});
+      for (const SegmentId id : {SegmentId::head, SegmentId::select}) prepare({id, rows, 1});
+    for (int ranges = 1; ranges <= kv_ranges(program.plan.context_tokens); ranges *= 2) {
+      for (int rows = 1; rows <= program.plan.verify_rows; ++rows) prepare({SegmentId::forward, rows, ranges});
+      if (program.assistant) prepare({SegmentId::draft, 1, ranges});
+    }
     gpu_.keep_pipelines();
   }
 
@@ -262,13 +265,6 @@ class MetalExecutor final : public link::Executor {
   RoundState known_state(int slot) const {
     if (const Flight* before = last_flight(slot)) return {.length = passenger_in(*before, slot)->most_length};
     return contents<RoundState>(memory_.states)[slot];
-  }
-
-  // A round's full attention is split into ranges of positions: at least as many as its longest row has, a power of two.
-  static int kv_ranges(int most_length) {
-    int ranges = 1;
-    while (ranges * kKvRange < most_length) ranges *= 2;
-    return ranges;
   }
 
   // The next place in the ring of runs, once the run that used it last is done.

@@ -32,10 +32,10 @@ Recorder::Recorder(Gpu& gpu, const link::Program& program, const Weights& weight
       }
       int matrices = 0;
       for (const graph::WeightId weight : step.weights) {
-        if (weight == graph::kNone || !program.matrices[static_cast<std::size_t>(weight)].values) continue;
-        const link::Matrix& matrix = program.matrices[static_cast<std::size_t>(weight)];
-        params.matrix[matrices++] = {matrix.expert_bytes, matrix.scale_expert_bytes, static_cast<std::uint32_t>(matrix.row_bytes),
-                                     static_cast<std::uint32_t>(matrix.scale_row_bytes)};
+        const link::Matrix* matrix = weight == graph::kNone ? nullptr : weights.matrix(weight).matrix;
+        if (!matrix) continue;
+        params.matrix[matrices++] = {matrix->expert_bytes, matrix->scale_expert_bytes, static_cast<std::uint32_t>(matrix->row_bytes),
+                                     static_cast<std::uint32_t>(matrix->scale_row_bytes)};
       }
       params.kv_capacity = program.plan.kv[static_cast<std::size_t>(step.dims.kv_layer)].capacity;
       params.kv_slot_elements = program.plan.session_bytes / (program.plan.bf16_kv ? 2 : 4);

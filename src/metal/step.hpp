@@ -57,6 +57,13 @@ struct BoundStep {
 // not to, else there are at least as many as the longest context has. The bits are the same. Prompts are never split.
 inline constexpr int kKvRange = 2048;
 
+// How many a round over so many positions is split into: a power of two, so that few numbers of them are recorded.
+constexpr int kv_ranges(int positions) {
+  int ranges = 1;
+  while (ranges * kKvRange < positions) ranges *= 2;
+  return ranges;
+}
+
 // Places of the operands, as common.metal says.
 inline constexpr int kStepAt = 0, kRunAt = 1, kRowsAt = 2, kStatesAt = 3, kInAt = 4, kOutAt = 8, kWeightAt = 12, kConstantsAt = 27,
                      kKeysAt = 28, kValuesAt = 29;

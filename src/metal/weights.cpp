@@ -20,10 +20,15 @@ class Filler {
  public:
   explicit Filler(MTL::Buffer* buffer) : buffer_(buffer) {}
 
-  Slice add(const void* data, std::size_t bytes) {
+  Slice add(const void* data, std::size_t bytes) { return add(data, 1, bytes, bytes); }
+
+  // `count` pieces that begin `stride` bytes apart, side by side.
+  Slice add(const void* data, int count, std::size_t piece_bytes, std::size_t stride) {
     const Slice slice{buffer_, used_};
-    std::memcpy(static_cast<std::byte*>(buffer_->contents()) + used_, data, bytes);
-    used_ += round_up(bytes, kSliceAlignment);
+    std::byte* to = static_cast<std::byte*>(buffer_->contents()) + used_;
+    const auto* from = static_cast<const std::byte*>(data);
+    for (int i = 0; i < count; ++i, from += stride, to += piece_bytes) std::memcpy(to, from, piece_bytes);
+    used_ += round_up(static_cast<std::size_t>(count) * piece_bytes, kSliceAlignment);
     assert(used_ <= round_up(buffer_->length(), kSliceAlignment));
     return slice;
   }
@@ -33,13 +38,13 @@ class Filler {
   std::size_t used_ = 0;
 };
 
-struct Parts {
-  std::size_t value_bytes = 0, scale_bytes = 0;
-};
+int expert_count(const link::Matrix& matrix) { return std::max(1, matrix.experts); }
 
-Parts parts_of(const link::Matrix& matrix) {
-  const std::size_t rows = static_cast<std::size_t>(std::max(1, matrix.experts)) * static_cast<std::size_t>(matrix.rows);
-  return {rows * matrix.row_bytes, rows * matrix.scale_row_bytes};
+// The matrix with nothing between its experts: in a file, those of another may stand there.
+link::Matrix without_gaps(link::Matrix matrix) {
+  matrix.expert_bytes = static_cast<std::size_t>(matrix.rows) * matrix.row_bytes;
+  matrix.scale_expert_bytes = static_cast<std::size_t>(matrix.rows) * matrix.scale_row_bytes;
+  return matrix;
 }
 
 }  // namespace
@@ -75,8 +80,9 @@ void Weights::bind_matrices(const Gpu& gpu, const link::Program& program) {
   std::size_t copied_bytes = 0;
   for (const link::Matrix& matrix : program.matrices) {
     if (!matrix.values || link::is_aligned(matrix)) continue;
-    const Parts parts = parts_of(matrix);
-    copied_bytes += round_up(parts.value_bytes, kSliceAlignment) + 2 * round_up(parts.scale_bytes, kSliceAlignment);
+    const link::Matrix copy = without_gaps(matrix);
+    const auto experts = static_cast<std::size_t>(expert_count(matrix));
+    copied_bytes += round_up(experts * copy.expert_bytes, kSliceAlignment) + 2 * round_up(experts * copy.scale_expert_bytes, kSliceAlignment);
   }
   if (copied_bytes) copies_ = gpu.allocate(copied_bytes, "weights at odd addresses");
   Filler copies(copies_.get());
@@ -89,15 +95,17 @@ void Weights::bind_matrices(const Gpu& gpu, const link::Program& program) {
   for (const link::Matrix& matrix : program.matrices) {
     BoundMatrix& bound = matrices_.emplace_back();
     if (!matrix.values) continue;
-    bound.matrix = &matrix;
-    const Parts parts = parts_of(matrix);
-    const bool aligned = link::is_aligned(matrix);
-    const auto bind = [&](const std::byte* data, std::size_t bytes) {
-      return !data ? Slice{} : aligned ? in_file(data) : copies.add(data, bytes);
+    if (link::is_aligned(matrix)) {
+      bound = {&matrix, in_file(matrix.values), in_file(matrix.scales), in_file(matrix.biases)};
+      continue;
+    }
+    const link::Matrix& copy = copied_.emplace_back(without_gaps(matrix));
+    const auto copy_of = [&](const std::byte* data, std::size_t bytes, std::size_t stride) {
+      return data ? copies.add(data, expert_count(matrix), bytes, stride) : Slice{};
     };
-    bound.values = bind(matrix.values, parts.value_bytes);
-    bound.scales = bind(matrix.scales, parts.scale_bytes);
-    bound.biases = bind(matrix.biases, parts.scale_bytes);
+    bound = {&copy, copy_of(matrix.values, copy.expert_bytes, matrix.expert_bytes),
+             copy_of(matrix.scales, copy.scale_expert_bytes, matrix.scale_expert_bytes),
+             copy_of(matrix.biases, copy.scale_expert_bytes, matrix.scale_expert_bytes)};
   }
 }
 

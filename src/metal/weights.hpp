@@ -2,6 +2,7 @@
 // copied once into one buffer beside them; norms, orders of tokens and the constants of the graph have a buffer of their own.
 #pragma once
 
+#include <deque>
 #include <vector>
 
 #include "link/link.hpp"
@@ -32,6 +33,7 @@ class Weights {
   };
   std::vector<File> files_;
   Owned<MTL::Buffer> copies_, small_;
+  std::deque<link::Matrix> copied_;    // how those in `copies_` lie there
   std::vector<BoundMatrix> matrices_;  // by WeightId
   std::vector<Slice> vectors_;         // likewise
   std::vector<Slice> constants_;

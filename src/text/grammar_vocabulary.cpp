@@ -42,6 +42,10 @@ std::optional<std::uint32_t> plain_characters(std::string_view bytes) {
   return count;
 }
 
+bool is_text(const Vocabulary::Piece& piece) {
+  return (piece.kind == PieceKind::text || piece.kind == PieceKind::byte) && piece.bytes.size() <= kMaxPieceBytes;
+}
+
 struct Entry {
   std::uint64_t start;  // the first eight bytes, which decide most comparisons
   std::string_view bytes;
@@ -78,6 +82,8 @@ TokenTree tree_of(std::span<const Entry> entries) {
   }
   close_below(0);
   tree.nodes.push_back({0, static_cast<std::uint32_t>(tree.tokens.size()), 0, 0});
+  tree.nodes.shrink_to_fit();
+  tree.tokens.shrink_to_fit();
   return tree;
 }
 
@@ -101,9 +107,10 @@ Vocabulary::Vocabulary(const Tokenizer& tokenizer) : Vocabulary(pieces_of(tokeni
 Vocabulary::Vocabulary(const Tokenizer& tokenizer, std::int32_t quote) : Vocabulary(pieces_of_calls(tokenizer, quote)) {}
 
 Vocabulary::Vocabulary(std::span<const Piece> pieces) {
+  ends_.reserve(pieces.size());
+  special_.reserve(pieces.size());
   for (const Piece& piece : pieces) {
-    const bool is_text = piece.kind == PieceKind::text || piece.kind == PieceKind::byte;
-    if (is_text && piece.bytes.size() <= kMaxPieceBytes) bytes_ += piece.bytes;
+    if (is_text(piece)) bytes_ += piece.bytes;
     ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
     special_.push_back(piece.kind == PieceKind::special);
   }
@@ -119,6 +126,7 @@ Vocabulary::Vocabulary(std::span<const Piece> pieces) {
       not_plain.emplace_back(bytes(id), id);
     }
   }
+  bytes_.shrink_to_fit();
   for (std::size_t i = words; i < plain_.size(); ++i) plain_[i] |= plain_[i - words];
   check_bytes(all);
   std::ranges::sort(all, std::less());
@@ -133,6 +141,32 @@ std::shared_ptr<const Vocabulary> call_vocabulary(const Tokenizer& tokenizer) {
     fail(ErrorKind::unsupported, "tokenizer", "special tokens, expected " + std::string(name) + " among them, got none");
   }
   return std::make_shared<const Vocabulary>(tokenizer, *tokenizer.special(kQuote));
+}
+
+std::size_t Vocabulary::most_bytes(const Tokenizer& tokenizer) {
+  const auto tree_bytes = [](std::size_t nodes, std::size_t tokens) {
+    return (nodes + 1) * sizeof(TokenTree::Node) + tokens * sizeof(std::int32_t);
+  };
+  std::size_t text = 0, odd_text = 0, odd_tokens = 0;  // odd: not plain
+  for (std::int32_t id = 0; id < tokenizer.size(); ++id) {
+    const Piece piece{tokenizer.bytes(id), tokenizer.kind(id)};
+    if (!is_text(piece)) continue;
+    text += piece.bytes.size();
+    if (plain_characters(piece.bytes)) continue;
+    odd_text += piece.bytes.size();
+    ++odd_tokens;
+  }
+  const auto size = static_cast<std::size_t>(tokenizer.size());
+  return sizeof(Vocabulary) + text + size * sizeof(std::uint32_t) + size / 8 + tree_bytes(text, size) +
+         tree_bytes(odd_text, odd_tokens) + kMaxPlainCharacters * mask_words(tokenizer.size()) * sizeof(std::uint32_t);
+}
+
+std::size_t Vocabulary::memory_bytes() const {
+  const auto tree_bytes = [](const TokenTree& tree) {
+    return tree.nodes.capacity() * sizeof(TokenTree::Node) + tree.tokens.capacity() * sizeof(std::int32_t);
+  };
+  return sizeof(Vocabulary) + bytes_.capacity() + ends_.capacity() * sizeof(std::uint32_t) + special_.capacity() / 8 +
+         tree_bytes(all_) + tree_bytes(not_plain_) + plain_.capacity() * sizeof(std::uint32_t);
 }
 
 std::string_view Vocabulary::bytes(std::int32_t id) const {

@@ -36,6 +36,10 @@ class Vocabulary {
   Vocabulary(const Tokenizer& tokenizer, std::int32_t quote);
   explicit Vocabulary(std::span<const Piece> pieces);  // by id
 
+  // What the vocabulary of a tokenizer keeps at most: as much as if no two tokens began alike.
+  static std::size_t most_bytes(const Tokenizer& tokenizer);
+  std::size_t memory_bytes() const;
+
   std::int32_t size() const { return static_cast<std::int32_t>(ends_.size()); }
   // Of any id, also one beyond the vocabulary: a model may have more.
   std::string_view bytes(std::int32_t id) const;  // empty when the piece is no text, or too long for any use

@@ -56,6 +56,10 @@ Tokenizer Tokenizer::open(const std::string& folder) {
   fail(ErrorKind::io, folder, "tokenizer, expected tokenizer.json or tokenizer.model, got neither");
 }
 
+bool Tokenizer::is_in(const std::string& folder) {
+  return std::filesystem::exists(folder + "/tokenizer.json") || std::filesystem::exists(folder + "/tokenizer.model");
+}
+
 Tokenizer Tokenizer::parse(std::string_view json, std::string_view where) {
   return Tokenizer(read_tokenizer_json(json, where));
 }
@@ -75,6 +79,8 @@ std::vector<std::int32_t> Tokenizer::encode(std::span<const Span> spans) const {
   }
   return encode_runs(*tables_, text, runs);
 }
+
+std::size_t Tokenizer::memory_bytes() const { return tables_->memory_bytes(); }
 
 std::int32_t Tokenizer::size() const { return tables_->size(); }
 

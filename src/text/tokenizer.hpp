@@ -30,6 +30,7 @@ class Tokenizer {
  public:
   // `folder` holds tokenizer.json, or only tokenizer.model.
   static Tokenizer open(const std::string& folder);
+  static bool is_in(const std::string& folder);
   // The content of a tokenizer.json. `where` names it in errors.
   static Tokenizer parse(std::string_view json, std::string_view where);
 
@@ -41,6 +42,7 @@ class Tokenizer {
   std::vector<std::int32_t> encode(std::string_view text, Specials specials = Specials::recognise) const;
   std::vector<std::int32_t> encode(std::span<const Span> spans) const;
 
+  std::size_t memory_bytes() const;      // that it keeps
   std::int32_t size() const;             // ids are 0 to size - 1; any other one is unused and stands for nothing
   PieceKind kind(std::int32_t id) const;
   std::string_view bytes(std::int32_t id) const;              // what the id stands for in text: spaces as spaces, a byte

@@ -115,6 +115,7 @@ class MergeIndex {
     const Merge& slot = slots_[place_of(left, right)];
     return slot.left >= 0 ? &slot : nullptr;
   }
+  std::size_t memory_bytes() const { return slots_.capacity() * sizeof(Merge); }  // beside itself
 
  private:
   std::size_t place_of(std::int32_t left, std::int32_t right) const {

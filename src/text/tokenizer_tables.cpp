@@ -142,6 +142,13 @@ void TokenTables::finish() {
   where_ = {};
 }
 
+std::size_t TokenTables::memory_bytes() const {
+  std::size_t added = added_.capacity() * sizeof(AddedToken);
+  for (const AddedToken& token : added_) added += token.name.capacity();
+  return sizeof(TokenTables) + arena_.capacity() + pieces_.capacity() * sizeof(Piece) + scalars_.memory_bytes() +
+         merges_.memory_bytes() + added;
+}
+
 std::optional<std::int32_t> TokenTables::special(std::string_view name) const {
   const auto found = std::ranges::lower_bound(added_, name, std::less<std::string_view>{}, &AddedToken::name);
   if (found == added_.end() || found->name != name || kind(found->id) != PieceKind::special) return std::nullopt;

@@ -19,6 +19,7 @@ class ScalarTable {
  public:
   std::int32_t find(char32_t scalar) const { return pages_[page_of_[scalar >> 8]][scalar & 0xff]; }
   void set(char32_t scalar, std::int32_t id);
+  std::size_t memory_bytes() const { return pages_.capacity() * sizeof(Page); }  // beside itself
 
  private:
   using Page = std::array<std::int32_t, 256>;
@@ -38,6 +39,7 @@ class TokenTables {
   void add_merge(std::int32_t left, std::int32_t right, std::int32_t result);
   void finish();
 
+  std::size_t memory_bytes() const;
   std::int32_t size() const { return static_cast<std::int32_t>(pieces_.size()); }
   PieceKind kind(std::int32_t id) const { return pieces_[id].kind; }
   std::string_view bytes(std::int32_t id) const { return {arena_.data() + pieces_[id].offset, pieces_[id].bytes}; }

@@ -84,6 +84,21 @@ const suite<"lapidary logits"> logits = [] {
 };
 
 const suite<"lapidary inspect"> inspect = [] {
+  "its plan is what generate may use, tokenizer and all"_test = [] {
+    const std::string model = kRoot + "/models/pebble";
+    const Outcome plan = lapidary("inspect " + model + " --json --context 256 --threads 1");
+    simdjson::dom::parser parser;
+    simdjson::dom::element root;
+    expect(fatal(!parser.parse(plan.out).get(root))) << plan.err;
+    const std::int64_t needed = root["memory"]["anonymous_bytes"];
+    const auto generate = [](std::int64_t bytes) {
+      return lapidary("generate --context 256 --threads 1 --max-tokens 1 --memory " + std::to_string(bytes) + " 'A'");
+    };
+    expect(generate(needed).status == 0_i);
+    const Outcome refused = generate(needed - 1);
+    expect(refused.status == 1_i && refused.err.starts_with("[memory] ")) << refused.err;
+  };
+
   "tells shape, storage, cost and memory as text and as JSON"_test = [] {
     const std::string model = kRoot + "/models/pebble";
     const Outcome text = lapidary("inspect " + model + " --graph");
@@ -101,7 +116,8 @@ const suite<"lapidary inspect"> inspect = [] {
     expect(number("shape", "layers") == 12 && number("memory", "context_tokens") == 1000);
     expect(number("memory", "anonymous_bytes") ==
            number("memory", "kv_bytes") + number("memory", "arena_bytes") + number("memory", "constants_bytes") +
-               number("memory", "repacked_bytes") + number("memory", "thread_bytes"));
+               number("memory", "repacked_bytes") + number("memory", "thread_bytes") + number("memory", "text_bytes"));
+    expect(number("memory", "text_bytes") > 0);
     // Everything but the experts out of use and all but one row of the embedding... which is the output matrix, read whole.
     expect(number("per_token", "weight_bytes") < number("memory", "weights_mapped_bytes"));
     std::int64_t steps = 0;
