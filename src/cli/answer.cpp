@@ -122,6 +122,7 @@ Answer answer(Engine& engine, std::span<const std::int32_t> prompt, Reading read
   deliver(reader.finish());
   result.decode_seconds = seconds_since(start) - result.first_token_seconds;
 
+  result.drafts = generation.stats();
   result.stop_reason = name_of(generation.reason());
   if (generation.reason() == decode::StopReason::stop_token && !result.calls.empty()) result.stop_reason = "tool_call";
   if (reader.stopped()) result.stop_reason = "stop_text";
@@ -167,11 +168,11 @@ text::Value stats_of(const Engine& engine, const Answer& answer) {
       {"prompt_tok_s", rates.prompt_tok_s},
       {"generated_tokens", static_cast<std::int64_t>(answer.ids.size())},
       {"decode_tok_s", rates.decode_tok_s},
-      {"tokens_per_round", engine.speculation.stats().tokens_per_round()},
+      {"tokens_per_round", answer.drafts.tokens_per_round()},
       {"bytes_per_token", rates.token_bytes},
       {"gb_s", rates.gb_s},
       {"seed", std::to_string(answer.seed)},
-      {"draft", draft_stats(engine.speculation, engine.assistant(), engine.assistant_hashes())},
+      {"draft", draft_stats(engine.speculation, answer.drafts, engine.assistant(), engine.assistant_hashes())},
   };
 }
 
@@ -183,7 +184,7 @@ void print_stats(const Engine& engine, const Answer& answer) {
                engine.load_seconds, answer.first_token_seconds, answer.prompt_tokens, answer.reused_tokens,
                rates.prompt_tok_s, answer.ids.size(), rates.decode_tok_s, static_cast<long long>(rates.token_bytes),
                rates.gb_s, answer.stop_reason.c_str(), static_cast<unsigned long long>(answer.seed));
-  print_draft_stats(engine.speculation, engine.assistant(), engine.assistant_hashes());
+  print_draft_stats(engine.speculation, answer.drafts, engine.assistant(), engine.assistant_hashes());
 }
 
 }  // namespace lapidary::cli

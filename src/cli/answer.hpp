@@ -9,6 +9,7 @@
 #include "cli/engine.hpp"
 #include "cli/sampling.hpp"
 #include "decode/logprobs.hpp"
+#include "decode/speculation.hpp"
 #include "text/output_parser.hpp"
 #include "text/value.hpp"
 
@@ -37,6 +38,7 @@ struct Answer {
 
   int prompt_tokens = 0, reused_tokens = 0;
   double first_token_seconds = 0, decode_seconds = 0;
+  decode::SpeculationStats drafts;
 };
 
 // How the output is read: as an answer with thoughts and calls, or as plain text.

@@ -16,7 +16,7 @@ struct CheckFlags {
   int positions = 300;
 };
 
-std::vector<std::int32_t> generate(Engine& engine, float temperature, decode::Speculation* speculation) {
+std::vector<std::int32_t> generate(Engine& engine, float temperature, decode::Speculation* speculation, std::int64_t& rounds) {
   engine.session.rollback(0);
   const auto prompt =
       engine.tokenizer.encode("<bos><|turn>user\nCount from 1 to 20, then tell a story.<turn|>\n<|turn>model\n");
@@ -25,27 +25,27 @@ std::vector<std::int32_t> generate(Engine& engine, float temperature, decode::Sp
                                  .max_tokens = kGenerated, .speculation = speculation});
   std::vector<std::int32_t> ids;
   while (const auto token = generation.next()) ids.push_back(*token);
+  rounds += generation.stats().rounds;
   return ids;
 }
 
 // Every number of drafts, at temperature 0 and 1.
 void check_texts(const CheckFlags& flags, Engine& engine) {
-  int rounds = 0;
+  std::int64_t rounds = 0, plain_rounds = 0;
   for (const float temperature : {0.0f, 1.0f}) {
-    const auto plain = generate(engine, temperature, nullptr);
+    const auto plain = generate(engine, temperature, nullptr, plain_rounds);
     for (int k = 1; k <= decode::kMaxDrafts; ++k) {
       DraftFlags draft = flags.engine.draft;
       draft.tokens = k;
       decode::Speculation speculation = make_speculation(draft, engine.program);
-      if (generate(engine, temperature, &speculation) != plain)
+      if (generate(engine, temperature, &speculation, rounds) != plain)
         fail(ErrorKind::not_exact, "check-exact",
              "text at temperature " + std::to_string(temperature) + ", expected the same with " + std::to_string(k) +
                  " drafts per round as without, got another");
-      rounds += static_cast<int>(speculation.stats().rounds);
     }
   }
-  std::printf("texts: %d tokens with 1 to %d drafts per round, %d rounds, temperature 0 and 1: equal\n", kGenerated,
-              decode::kMaxDrafts, rounds);
+  std::printf("texts: %d tokens with 1 to %d drafts per round, %lld rounds, temperature 0 and 1: equal\n", kGenerated,
+              decode::kMaxDrafts, static_cast<long long>(rounds));
 }
 
 void run(CheckFlags flags) {

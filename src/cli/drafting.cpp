@@ -64,10 +64,10 @@ decode::Speculation make_speculation(const DraftFlags& flags, const link::Progra
   if (wants_assistant(flags.kind) && program.assistant) {
     const auto bytes = [](const link::TokenCost& cost) { return static_cast<double>(cost.weight_bytes); };
     const double draft_steps = bytes(link::cost_of_draft(program)) / bytes(link::cost_of_token(program));
-    sources.push_back({std::make_unique<decode::Assistant>(), {.draft_steps = draft_steps}});
+    sources.push_back({[] { return std::make_unique<decode::Assistant>(); }, {.draft_steps = draft_steps}});
   }
   if (wants_lookup(flags.kind))
-    sources.push_back({std::make_unique<decode::Lookup>(program.plan.context_tokens), {}});
+    sources.push_back({[tokens = program.plan.context_tokens] { return std::make_unique<decode::Lookup>(tokens); }, {}});
   return decode::Speculation(std::move(sources), flags.tokens);
 }
 
@@ -79,8 +79,8 @@ FileHashes hashes_of(const std::string& folder) {
   return hashes;
 }
 
-Value draft_stats(const decode::Speculation& speculation, const std::string& assistant, const FileHashes& hashes) {
-  const decode::SpeculationStats& stats = speculation.stats();
+Value draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats, const std::string& assistant,
+                  const FileHashes& hashes) {
   Value::Object sources, plain, sha256;
   for (std::size_t i = 0; i < speculation.source_count(); ++i)
     sources.emplace_back(std::string(speculation.source_name(i)), stats.rounds_by_source[i]);
@@ -107,8 +107,8 @@ Value draft_stats(const decode::Speculation& speculation, const std::string& ass
   return object;
 }
 
-void print_draft_stats(const decode::Speculation& speculation, const std::string& assistant, const FileHashes& hashes) {
-  const decode::SpeculationStats& stats = speculation.stats();
+void print_draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats, const std::string& assistant,
+                       const FileHashes& hashes) {
   std::fprintf(stderr, "rounds %lld, %.2f tokens per round; draft %.3f s, verify %.3f s, other %.3f s\n",
                static_cast<long long>(stats.rounds), stats.tokens_per_round(), stats.draft_s, stats.verify_s, stats.other_s);
   std::fprintf(stderr, "drafts per round:");

@@ -39,8 +39,10 @@ decode::Speculation make_speculation(const DraftFlags& flags, const link::Progra
 using FileHashes = std::map<std::string, std::string>;
 FileHashes hashes_of(const std::string& folder);
 
-// What the rounds of the last text came to. `assistant`: its folder, empty without one
-text::Value draft_stats(const decode::Speculation& speculation, const std::string& assistant, const FileHashes& hashes);
-void print_draft_stats(const decode::Speculation& speculation, const std::string& assistant, const FileHashes& hashes);  // to stderr
+// What the rounds of a text came to. `assistant`: its folder, empty without one
+text::Value draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats, const std::string& assistant,
+                        const FileHashes& hashes);
+void print_draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats, const std::string& assistant,
+                       const FileHashes& hashes);  // to stderr
 
 }  // namespace lapidary::cli
