@@ -230,6 +230,33 @@ const suite<"together"> together = [] {
     expect(one_tokens == all[0].alone && two_tokens == all[7].alone);
   };
 
+  "the assistant drafts for each what it would draft alone"_test = [=] {
+    Loaded model(pair.target, {.context_tokens = 128, .chunk_rows = 16, .sessions = 3}, 2, pair.assistant);
+    std::vector<Text> all = texts();
+    generate_alone(model, all);
+    std::deque<Run> runs;
+    std::vector<Generation*> playing;
+    for (const std::size_t i : {0u, 3u, 7u}) {
+      all[i].source = Source::assistant;
+      all[i].k = 1;
+      Run& run = runs.emplace_back(model, *model.executor, static_cast<int>(runs.size()), all[i]);
+      while (run.generation.in_prompt()) run.generation.turn();
+      run.take();
+      playing.push_back(&run.generation);
+    }
+    while (std::ranges::any_of(playing, &Generation::wants_round)) {
+      Generation::play_together(playing);
+      for (Run& run : runs) run.take();
+    }
+    for (const Run& run : runs) {
+      Run alone(model, *model.executor, 0, run.text);
+      while (alone.generation.next()) {}
+      const decode::SpeculationStats &stats = run.generation.stats(), &expected = alone.generation.stats();
+      expect(run.tokens == run.text.alone && expected.drafted[0] > 0);
+      expect(eq(stats.rounds, expected.rounds) && stats.drafted == expected.drafted && stats.accepted == expected.accepted);
+    }
+  };
+
   "one speculation serves all texts of an engine, and learns what their rounds cost together"_test = [=] {
     Loaded model(pair.target, {.context_tokens = 128, .chunk_rows = 16, .sessions = 3}, 1, pair.assistant);
     std::vector<Text> all = texts();
