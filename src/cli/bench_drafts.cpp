@@ -45,6 +45,7 @@ class Way {
 
   const Tokens& text() const { return text_; }
   const decode::Speculation& speculation() const { return speculation_; }
+  const decode::SpeculationStats& stats() const { return generation_.stats(); }
   double tok_s() const { return static_cast<double>(text_.size()) / seconds_; }
 
  private:
@@ -85,10 +86,10 @@ class DraftBench {
 
  private:
   void add(std::deque<Way>& ways, double acceptance, std::optional<int> k) {
-    auto drafts = std::make_unique<decode::ScriptedDrafts>(text_, prompt_.size(), program_.graph->shape.vocab, acceptance,
-                                                           kSeed);
     std::vector<decode::Speculation::Source> sources;
-    sources.push_back({std::move(drafts), {}});
+    sources.push_back({[this, acceptance] {
+      return std::make_unique<decode::ScriptedDrafts>(text_, prompt_.size(), program_.graph->shape.vocab, acceptance, kSeed);
+    }, {}});
     ways.emplace_back(program_, *executor_, static_cast<int>(ways.size()), prompt_, text_.size(),
                       k == 0 ? decode::Speculation() : decode::Speculation(std::move(sources), k));
   }
@@ -103,7 +104,7 @@ class DraftBench {
     const double plain_tok_s = ways.front().tok_s(), auto_tok_s = ways.back().tok_s();
     const auto best = std::ranges::max_element(ways.begin(), ways.end() - 1, {}, &Way::tok_s);
     const auto best_k = static_cast<int>(best - ways.begin());
-    const decode::SpeculationStats& stats = ways.back().speculation().stats();
+    const decode::SpeculationStats& stats = ways.back().stats();
     if (!json_) {
       std::printf("%10.2f  %11.1f  %10.1f  %16.2f  %8.3f  %12d  %13.3f\n", acceptance, plain_tok_s, auto_tok_s,
                   stats.tokens_per_round(), auto_tok_s / plain_tok_s, best_k, auto_tok_s / best->tok_s());
@@ -121,7 +122,7 @@ class DraftBench {
                        {"of_plain", auto_tok_s / plain_tok_s},
                        {"best_fixed_k", best_k},
                        {"of_best_fixed", auto_tok_s / best->tok_s()},
-                       {"draft", engine::draft_stats(ways.back().speculation(), "", {})}};
+                       {"draft", engine::draft_stats(ways.back().speculation(), stats, "", {})}};
     add_machine(line, program_, model_);
     std::cout << text::to_json(line) << std::endl;
   }

@@ -16,7 +16,8 @@ struct CheckFlags {
   int positions = 300;
 };
 
-std::vector<std::int32_t> generate(engine::Conversation& conversation, float temperature, decode::Speculation* speculation) {
+std::vector<std::int32_t> generate(engine::Conversation& conversation, float temperature, decode::Speculation* speculation,
+                                   std::int64_t& rounds) {
   conversation.session.rollback(0);
   const auto prompt =
       conversation.model.tokenizer.encode("<bos><|turn>user\nCount from 1 to 20, then tell a story.<turn|>\n<|turn>model\n");
@@ -25,27 +26,27 @@ std::vector<std::int32_t> generate(engine::Conversation& conversation, float tem
                                  .max_tokens = kGenerated, .speculation = speculation});
   std::vector<std::int32_t> ids;
   while (const auto token = generation.next()) ids.push_back(*token);
+  rounds += generation.stats().rounds;
   return ids;
 }
 
 // Every number of drafts, at temperature 0 and 1.
 void check_texts(engine::Conversation& conversation) {
-  int rounds = 0;
+  std::int64_t rounds = 0, plain_rounds = 0;
   for (const float temperature : {0.0f, 1.0f}) {
-    const auto plain = generate(conversation, temperature, nullptr);
+    const auto plain = generate(conversation, temperature, nullptr, plain_rounds);
     for (int k = 1; k <= decode::kMaxDrafts; ++k) {
       engine::DraftOptions draft = conversation.model.draft;
       draft.tokens = k;
       decode::Speculation speculation = make_speculation(draft, conversation.model.program);
-      if (generate(conversation, temperature, &speculation) != plain)
+      if (generate(conversation, temperature, &speculation, rounds) != plain)
         fail(ErrorKind::not_exact, "check-exact",
              "text at temperature " + std::to_string(temperature) + ", expected the same with " + std::to_string(k) +
                  " drafts per round as without, got another");
-      rounds += static_cast<int>(speculation.stats().rounds);
     }
   }
-  std::printf("texts: %d tokens with 1 to %d drafts per round, %d rounds, temperature 0 and 1: equal\n", kGenerated,
-              decode::kMaxDrafts, rounds);
+  std::printf("texts: %d tokens with 1 to %d drafts per round, %lld rounds, temperature 0 and 1: equal\n", kGenerated,
+              decode::kMaxDrafts, static_cast<long long>(rounds));
 }
 
 void run(CheckFlags flags) {

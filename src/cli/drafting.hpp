@@ -15,7 +15,8 @@ struct DraftFlags {
   void check() const;  // that the flags go together
 };
 
-// What the rounds of the last text came to, to stderr. `assistant`: its folder, empty without one
-void print_draft_stats(const decode::Speculation& speculation, const std::string& assistant, const engine::FileHashes& hashes);
+// What the rounds of a text came to, to stderr. `assistant`: its folder, empty without one
+void print_draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats, const std::string& assistant,
+                       const engine::FileHashes& hashes);
 
 }  // namespace lapidary::cli

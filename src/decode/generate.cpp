@@ -20,9 +20,15 @@ std::string_view name_of(StopReason reason) {
   return "";
 }
 
+namespace {
+
+double seconds_of(const Session::Round& round, graph::SegmentId id) { return round.report.seconds[static_cast<std::size_t>(id)]; }
+
+}  // namespace
+
 Generation::Generation(Session& session, std::span<const std::int32_t> prompt, GenerateOptions options)
     : session_(session), options_(std::move(options)),
-      speculation_(options_.speculation ? *options_.speculation : plain_), request_{.sampling = options_.sampling} {
+      drafting_(options_.speculation ? options_.speculation->begin_text() : Speculation().begin_text()), request_{.sampling = options_.sampling} {
   session.rollback(session.length());  // without the rounds that another generation has in flight
   history_.reserve(static_cast<std::size_t>(session.capacity()) + 1);
   history_.assign(session.tokens().begin(), session.tokens().end());
@@ -42,7 +48,6 @@ Generation::Generation(Session& session, std::span<const std::int32_t> prompt, G
     prune({});
     fill_masks();
   }
-  speculation_.begin_text();
   session_.begin_prompt(std::span(history_).last(prompt.size()), &request_);
   reading_ = true;
 }
@@ -91,15 +96,16 @@ void Generation::turn() {
   take_chosen({&first, 1});
 }
 
-Drafts Generation::plan(int most) {
+// Drafts that a round may have.
+int Generation::draft_room() const {
   const std::int32_t room = std::min(options_.max_tokens - count_, session_.capacity() - session_.length());
-  return speculation_.plan(history_, std::min(most, room - 1));
+  return std::min(kMaxDrafts, room - 1);
 }
 
 bool Generation::play_round() {
-  if (!session_.in_flight() && !session_.begin_round(plan(kMaxDrafts), &request_, hooks_)) return false;
+  if (!session_.in_flight() && !session_.begin_round(drafting_->plan(history_, draft_room()), &request_, hooks_)) return false;
   run_ahead();
-  finish_round();
+  take(session_.end_round());
   return true;
 }
 
@@ -111,31 +117,59 @@ bool Generation::wants_round() const {
 void Generation::play_together(std::span<Generation* const> generations) {
   std::array<Generation*, graph::kMaxVerifyRows> playing;
   std::array<Session::Player, graph::kMaxVerifyRows> players;
+  std::array<Offer, graph::kMaxVerifyRows> offers;
   std::size_t count = 0;
   for (Generation* generation : generations) {
     if (!generation->wants_round()) continue;
-    if (generation->session_.in_flight()) generation->finish_round();  // it has begun ahead
-    else playing[count++] = generation;
+    if (generation->session_.in_flight()) {  // it has begun ahead
+      generation->take(generation->session_.end_round());
+      continue;
+    }
+    assert(count < playing.size());
+    playing[count++] = generation;
   }
   if (count == 0) return;
-  int rows_left = playing[0]->session_.widest_round() - static_cast<int>(count);
-  assert(rows_left >= 0);
+  if (count == 1) {
+    playing[0]->play_round();
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) offers[i] = playing[i]->drafting_->offer(playing[i]->history_, playing[i]->draft_room());
+  // Costs are those of the engine that drafts.
+  const auto drafts = std::ranges::find_if(offers.begin(), offers.begin() + count, [](const Offer& offer) { return offer.count > 0; });
+  const std::size_t measuring = drafts == offers.begin() + count ? 0 : static_cast<std::size_t>(drafts - offers.begin());
+  const int most_rows = playing[0]->session_.widest_round();
+  const RowShares shares = share_rows(std::span(offers).first(count), playing[measuring]->drafting_->costs(), most_rows);
+  int rows = 0;
   for (std::size_t i = 0; i < count; ++i) {
     Generation& generation = *playing[i];
-    players[i] = {&generation.session_, generation.plan(rows_left), &generation.request_, &generation.hooks_};
-    rows_left -= players[i].drafts.count;
+    players[i] = {&generation.session_, generation.drafting_->take(shares[i]), &generation.request_, &generation.hooks_};
+    rows += shares[i] + 1;
   }
+  assert(rows <= most_rows);
   Session::begin_rounds(std::span(players).first(count));
-  for (std::size_t i = 0; i < count; ++i) playing[i]->finish_round();
+  finish_rounds(std::span(playing).first(count), measuring);
 }
 
-void Generation::finish_round() {
-  const Session::Round round = session_.end_round();
-  const link::RoundReport& report = round.report;
-  const auto spent = [&](graph::SegmentId id) { return report.seconds[static_cast<std::size_t>(id)]; };
-  speculation_.observe(round.drafted, report.result.accepted, spent(graph::SegmentId::draft),
-                       spent(graph::SegmentId::forward) + spent(graph::SegmentId::head));
-  take_chosen(report.result.chosen());
+// What the round cost is said by one of them, now that it is known how many rows grammars have left it.
+void Generation::finish_rounds(std::span<Generation* const> playing, std::size_t measuring) {
+  std::array<Session::Round, graph::kMaxVerifyRows> rounds;
+  int rows = 0;
+  double drafts_s = 0;
+  for (std::size_t i = 0; i < playing.size(); ++i) {
+    rounds[i] = playing[i]->session_.end_round();
+    rows += rounds[i].drafted + 1;
+    drafts_s += seconds_of(rounds[i], graph::SegmentId::draft);
+  }
+  for (std::size_t i = 0; i < playing.size(); ++i)
+    playing[i]->take(rounds[i], rows - rounds[i].drafted - 1, drafts_s - seconds_of(rounds[i], graph::SegmentId::draft), i == measuring);
+}
+
+void Generation::take(const Session::Round& round, int other_rows, double other_draft_s, bool measures) {
+  const graph::RoundResult& result = round.report.result;
+  drafting_->observe({.drafted = round.drafted, .accepted = result.accepted, .draft_s = seconds_of(round, graph::SegmentId::draft),
+                      .verify_s = seconds_of(round, graph::SegmentId::forward) + seconds_of(round, graph::SegmentId::head),
+                      .other_rows = other_rows, .other_draft_s = other_draft_s, .measures = measures});
+  take_chosen(result.chosen());
 }
 
 // Begins the round after the one in flight, unless that one may be the last or the host has a part in it.
@@ -143,7 +177,7 @@ void Generation::run_ahead() {
   if (!session_.may_run_ahead() || options_.constraint || options_.wants_logits) return;
   const std::int32_t room = std::min(options_.max_tokens - (count_ + 1), session_.capacity() - session_.most_length());
   if (room < 1) return;
-  if (const auto drafts = speculation_.plan_ahead(history_, std::min(kMaxDrafts, room - 1)))
+  if (const auto drafts = drafting_->plan_ahead(history_, std::min(kMaxDrafts, room - 1)))
     session_.begin_round(*drafts, &request_, hooks_);  // a cancelled one has not begun
 }
 
@@ -174,7 +208,7 @@ std::optional<std::int32_t> Generation::next() {
     return end(StopReason::stop_token);
   }
   if (options_.constraint) options_.constraint->accept(token);
-  if (std::ranges::find(options_.landmarks, token) != options_.landmarks.end()) speculation_.landmark();
+  if (std::ranges::find(options_.landmarks, token) != options_.landmarks.end()) drafting_->landmark();
   ++taken_;
   ++count_;
   return token;

@@ -23,7 +23,7 @@ struct GenerateOptions {
   std::int32_t max_tokens = INT32_MAX;
   std::span<const std::int32_t> stop_ids{};
   std::optional<Constraint> constraint{};
-  Speculation* speculation = nullptr;            // null = no drafts
+  Speculation* speculation = nullptr;            // the engine's; null = no drafts
   std::span<const std::int32_t> landmarks{};     // tokens after which the text is of another nature
   const std::atomic<bool>* cancel = nullptr;     // looked at before each chunk of the prompt, each segment of a round and each token
   bool wants_logits = false;                     // Generation::logits() is going to be read
@@ -53,14 +53,16 @@ class Generation {
 
   std::int32_t count() const { return count_; }                // tokens returned
   std::int32_t stop_token() const { return stop_token_; }      // the one that ended it, or -1
+  const SpeculationStats& stats() const { return drafting_->stats(); }
   // The model's logits that the last returned token was chosen from; until the executor runs again.
   std::span<const float> logits() const { return session_.logits(taken_ - 1); }
 
  private:
   bool cancelled() const { return options_.cancel && options_.cancel->load(std::memory_order_relaxed); }
-  Drafts plan(int most);
+  int draft_room() const;
   bool play_round();
-  void finish_round();
+  static void finish_rounds(std::span<Generation* const> playing, std::size_t measuring);
+  void take(const Session::Round& round, int other_rows = 0, double other_draft_s = 0, bool measures = true);
   void run_ahead();
   int prune(std::span<const std::int32_t> drafts);
   void fill_masks();
@@ -69,8 +71,7 @@ class Generation {
 
   Session& session_;
   GenerateOptions options_;
-  Speculation plain_;                          // stands in where none is given
-  Speculation& speculation_;
+  Speculation::Text drafting_;
   graph::Request request_;
   Session::RoundHooks hooks_;
   std::vector<std::int32_t> history_;          // all tokens up to the last chosen one

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "decode/costs.hpp"
 #include "decode/draft.hpp"
 
 namespace lapidary::decode {
@@ -22,7 +23,9 @@ struct RoundOutcome {
   int drafted = 0;        // k
   int accepted = 0;       // 0..k
   double draft_s = 0;     // making the drafts
-  double verify_s = 0;    // everything else: k + 1 rows
+  double verify_s = 0;    // everything else: k + 1 rows and those of others
+  int other_rows = 0;     // of sessions in the same round
+  bool measures = true;   // false: another session of the round says what it cost
 };
 
 // What is believed of a source before it has drafted.
@@ -32,7 +35,7 @@ struct SourcePrior {
 };
 
 struct PolicyOptions {
-  std::vector<SourcePrior> sources;  // at most kMaxSources
+  std::vector<SourcePrior> sources;  // at most kMaxDraftSources
   int kmax = kMaxDrafts;
   std::optional<int> fixed_k{};      // always this k, as far as the offers go
 };
@@ -44,17 +47,33 @@ struct Choice {
   bool operator==(const Choice&) const = default;
 };
 
+// What a text could draft in a round that it shares with others.
+struct Offer {
+  int source = -1, count = 0;
+  std::array<double, kMaxDrafts> tokens{};  // that each draft is expected to add
+  double draft_s = 0;                       // each
+  bool fixed = false;                       // wanted whatever they cost
+};
+
+// How many drafts each of the texts makes in a round of at most `rows` rows: those that are expected to add most, as many as make
+// tokens come fastest. No promise as for a text alone is kept here: nothing but what is known and hoped for decides.
+using RowShares = std::array<int, graph::kMaxVerifyRows>;  // k by text
+RowShares share_rows(std::span<const Offer> offers, const RoundCosts& costs, int rows);
+
 class Policy {
  public:
-  static constexpr int kMaxSources = 2;
-
-  explicit Policy(const PolicyOptions& options);
+  // `costs`: of the engine, with the same sources; must outlive it.
+  Policy(const PolicyOptions& options, RoundCosts& costs);
 
   // offers[source]: how many drafts it could make this round. Once per round.
   Choice choose(std::span<const int> offers);
   // Likewise for the round behind one that is chosen and not observed yet; nothing where that should be observed first.
   std::optional<Choice> choose_ahead(std::span<const int> offers, const Choice& before);
   void observe(const RoundOutcome& observed);
+
+  // For a round that others share, instead of choose(): what could be drafted, then how much of it is.
+  Offer offer(std::span<const int> offers);
+  Choice take(int k);
 
   // A new text begins: what earlier texts accepted counts half, and a source that is off gets another chance soon.
   void begin_request();
@@ -65,25 +84,8 @@ class Policy {
   std::string_view why_plain() const { return why_plain_; }
   // Of draft `position` (1..kmax) when those before it were accepted.
   double acceptance(int source, int position) const;
-  // What a round of `width` rows is expected to cost, without making the drafts; 0 before the first round.
-  double verify_s(int width) const;
-  double draft_s(int source) const;  // per draft
 
  private:
-  // An average that follows drifts and changes, but no single accident.
-  struct Cost {
-    double value_s = 0;
-    double odd_s = 0;          // of the last odd_count observations, too high to be believed, the lowest
-    int odd_count = 0;
-    int count = 0;             // observations, up to 2: by then it is settled
-    bool since_plain = false;  // observed since the last plain round
-    std::int64_t seen_at_token = 0;
-    double excess = 1;         // of what was last seen over the average, at least 1
-
-    bool settled() const { return count == 2; }
-    bool observe(double observed_s, double slack_s, double most_s);  // whether it was believed, as at most most_s
-  };
-
   struct Tally {  // decayed counts
     double reached = 0, accepted = 0;
     double estimate(double otherwise) const;
@@ -92,10 +94,10 @@ class Policy {
   struct Source {
     SourcePrior prior;
     std::array<Tally, kMaxDrafts + 1> tallies{};  // by position
-    Cost draft;                                   // of one draft
     bool on = true;
     bool proven = false;      // has been profitable since it was turned on
     int rounds = 0;           // drafted since it was turned on
+    std::int64_t drafted_at_token = 0;
     int unprofitable = 0;     // rounds in a row
     double wait_tokens = 0;   // until it is tried again, while off
     double waited_tokens = 0;
@@ -105,34 +107,20 @@ class Policy {
   using ByDrafts = std::array<double, kMaxDrafts + 1>;
   ByDrafts expected_tokens(int source) const;
   ByDrafts gains(int source, int most) const;
-  int settled_below(int width) const;
-  int settled_above(int width) const;
-  double least_step_s(double change) const;
-  double may_have_grown(const Cost& cost) const;
-  double most_verify_s(int width) const;
-  double most_draft_s(int source) const;
-  double worst_loss_steps(int source, int k) const;
   bool affordable(int source, int k) const;
-  bool plain_is_due() const;
   bool consider(Source& source, double best_gain);
   Choice fixed_choice(std::span<const int> offers) const;
-  void observe_plain(double plain_s);
-  void observe_drafted(const RoundOutcome& outcome);
+  void charge(const RoundOutcome& outcome);
+  void observe_drafts(const RoundOutcome& outcome);
   void forget(Source& source, double kept);
-  double now_s(const Cost& cost) const { return cost.since_plain ? cost.value_s : cost.value_s * drift_; }
 
-  std::array<Cost, kMaxDrafts + 2> verify_{};  // by width; 1 = a step
-  double drift_ = 1;         // by how much costs have changed since the last plain round, as far as seen
-  double last_plain_s_ = 0;  // as observed
-  int since_plain_ = 0;      // rounds
-  int plain_interval_;       // rounds
-  int plain_wanted_ = 0;     // rounds, because the last one did not cost what was expected
-
-  std::array<Source, kMaxSources> sources_{};
+  RoundCosts* costs_;
+  std::array<Source, kMaxDraftSources> sources_{};
   int source_count_;
   int kmax_;
   std::optional<int> fixed_k_;
   Choice current_{};
+  Offer offered_{};
   std::int64_t tokens_ = 0;
   double account_steps_ = 0;  // what drafting has lost
   std::string_view why_plain_{};

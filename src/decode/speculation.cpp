@@ -10,38 +10,74 @@ namespace {
 
 constexpr std::size_t kMaxReasons = 8;
 
-PolicyOptions policy_options(const std::vector<Speculation::Source>& sources, std::optional<int> fixed_k) {
-  PolicyOptions options;
-  options.fixed_k = fixed_k;
-  for (const auto& source : sources) options.sources.push_back(source.prior);
-  return options;
-}
-
 }  // namespace
+
+// What all texts share. It lives as long as any of them.
+struct Speculation::Engine {
+  std::vector<Source> sources;
+  PolicyOptions options;
+  RoundCosts costs;
+  Clock clock;
+  std::vector<std::unique_ptr<Drafting>> idle{};
+  std::vector<std::string_view> names{};
+
+  std::unique_ptr<Drafting> make() {
+    std::vector<std::unique_ptr<DraftSource>> made;
+    for (const Source& source : sources) made.push_back(source.make());
+    return std::make_unique<Drafting>(std::move(made), options, costs, clock);
+  }
+};
 
 double Speculation::steady_clock() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-Speculation::Speculation(std::vector<Source> sources, std::optional<int> fixed_k, Clock clock)
-    : policy_(policy_options(sources, fixed_k)), clock_(std::move(clock)) {
-  for (Source& source : sources) sources_.push_back(std::move(source.source));
+Speculation::Speculation(std::vector<Source> sources, std::optional<int> fixed_k, Clock clock) {
+  PolicyOptions options;
+  options.fixed_k = fixed_k;
+  std::vector<double> draft_steps;
+  for (const Source& source : sources) {
+    options.sources.push_back(source.prior);
+    draft_steps.push_back(source.prior.draft_steps);
+  }
+  engine_ = std::make_shared<Engine>(Engine{std::move(sources), std::move(options), RoundCosts(draft_steps), std::move(clock)});
+  engine_->idle.push_back(engine_->make());
+  for (std::size_t i = 0; i < engine_->sources.size(); ++i) engine_->names.push_back(engine_->idle.front()->source_name(i));
 }
 
-void Speculation::begin_text() {
+Speculation::Text Speculation::begin_text() {
+  auto& idle = engine_->idle;
+  if (idle.empty()) idle.push_back(engine_->make());
+  Text text(idle.back().release(), Return{engine_});
+  idle.pop_back();
+  text->begin_text();
+  return text;
+}
+
+void Speculation::Return::operator()(Drafting* drafting) const { engine->idle.emplace_back(drafting); }
+
+const RoundCosts& Speculation::costs() const { return engine_->costs; }
+std::size_t Speculation::source_count() const { return engine_->sources.size(); }
+std::string_view Speculation::source_name(std::size_t i) const { return engine_->names[i]; }
+
+Drafting::Drafting(std::vector<std::unique_ptr<DraftSource>> sources, const PolicyOptions& options, RoundCosts& costs,
+                   const Clock& clock)
+    : sources_(std::move(sources)), costs_(costs), policy_(options, costs), clock_(clock) {}
+
+void Drafting::begin_text() {
   stats_ = {};
   stats_.plain_rounds.reserve(kMaxReasons);
   policy_.begin_request();
 }
 
-void Speculation::count_plain(std::string_view reason) {
+void Drafting::count_plain(std::string_view reason) {
   auto& all = stats_.plain_rounds;
   const auto found = std::ranges::find(all, reason, &std::pair<std::string_view, std::int64_t>::first);
   if (found == all.end()) all.emplace_back(reason, 1);
   else ++found->second;
 }
 
-Speculation::Proposals Speculation::ask_all(std::span<const std::int32_t> history, int most) {
+Drafting::Proposals Drafting::ask_all(std::span<const std::int32_t> history, int most) {
   Proposals proposals;
   for (std::size_t i = 0; most > 0 && i < sources_.size(); ++i) {
     proposals.drafts[i] = sources_[i]->propose(history, most);
@@ -50,20 +86,20 @@ Speculation::Proposals Speculation::ask_all(std::span<const std::int32_t> histor
   return proposals;
 }
 
-Drafts Speculation::add(const Choice& choice, const Proposals& proposals, double begin_s) {
+Drafts Drafting::add(const Choice& choice, const Proposals& proposals, double begin_s) {
   const Drafts drafts = choice.k > 0 ? Drafts{choice.k, proposals.drafts[choice.source].tokens} : Drafts{};
   planned_[planned_count_++] = {choice, drafts, policy_.why_plain(), begin_s};
   return drafts;
 }
 
-Drafts Speculation::plan(std::span<const std::int32_t> history, int most) {
+Drafts Drafting::plan(std::span<const std::int32_t> history, int most) {
   planned_count_ = 0;  // of rounds that were not finished
   const double begin_s = clock_();
   const Proposals proposals = ask_all(history, most);
   return add(policy_.choose(std::span(proposals.counts).first(sources_.size())), proposals, begin_s);
 }
 
-std::optional<Drafts> Speculation::plan_ahead(std::span<const std::int32_t> history, int most) {
+std::optional<Drafts> Drafting::plan_ahead(std::span<const std::int32_t> history, int most) {
   assert(planned_count_ == 1);
   if (planned_[0].drafts.tokens) return std::nullopt;  // who drafts here has to see the text
   const double begin_s = clock_();
@@ -73,26 +109,36 @@ std::optional<Drafts> Speculation::plan_ahead(std::span<const std::int32_t> hist
   return add(*choice, proposals, begin_s);
 }
 
-void Speculation::observe(int drafted, int accepted, double draft_s, double verify_s) {
+Offer Drafting::offer(std::span<const std::int32_t> history, int most) {
+  planned_count_ = 0;
+  offered_s_ = clock_();
+  offered_ = ask_all(history, most);
+  return policy_.offer(std::span(offered_.counts).first(sources_.size()));
+}
+
+Drafts Drafting::take(int k) { return add(policy_.take(k), offered_, offered_s_); }
+
+void Drafting::observe(const Observed& observed) {
   assert(planned_count_ > 0);
   const Planned planned = std::exchange(planned_[0], planned_[1]);
   --planned_count_;
   // One that was begun ahead had to wait for the one before it.
   const double now_s = clock_(), round_s = now_s - std::max(planned.begin_s, observed_s_);
   observed_s_ = now_s;
-  const int source = drafted > 0 ? planned.choice.source : -1;
-  policy_.observe({.source = source, .drafted = drafted, .accepted = accepted, .draft_s = draft_s,
-                   .verify_s = round_s - draft_s});
+  const int drafted = observed.drafted, source = drafted > 0 ? planned.choice.source : -1;
+  const double all_drafts_s = observed.draft_s + observed.other_draft_s;
+  policy_.observe({.source = source, .drafted = drafted, .accepted = observed.accepted, .draft_s = observed.draft_s,
+                   .verify_s = round_s - all_drafts_s, .other_rows = observed.other_rows, .measures = observed.measures});
   ++stats_.rounds;
-  stats_.tokens += accepted + 1;
+  stats_.tokens += observed.accepted + 1;
   ++stats_.rounds_by_k[drafted];
   if (drafted > 0) ++stats_.rounds_by_source[source];
   else count_plain(planned.choice.k == 0 ? planned.why_plain : "refused by the grammar");
   for (int i = 0; i < drafted; ++i) ++stats_.drafted[i];
-  for (int i = 0; i < accepted; ++i) ++stats_.accepted[i];
-  stats_.draft_s += draft_s;
-  stats_.verify_s += verify_s;
-  stats_.other_s += round_s - draft_s - verify_s;
+  for (int i = 0; i < observed.accepted; ++i) ++stats_.accepted[i];
+  stats_.draft_s += observed.draft_s;
+  stats_.verify_s += observed.verify_s;
+  stats_.other_s += round_s - observed.draft_s - observed.verify_s;
 }
 
 }  // namespace lapidary::decode

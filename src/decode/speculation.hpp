@@ -1,4 +1,6 @@
-// Drafting for the texts of one engine: which source makes how many drafts in the next round, and what became of them.
+// Drafting for the texts of one engine: which source makes how many drafts in the next round, and what became of them. The engine
+// has a Speculation, each text that is being generated a Drafting of it: what rounds cost is learnt together, what is accepted by
+// each text for itself.
 #pragma once
 
 #include <array>
@@ -10,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "decode/costs.hpp"
 #include "decode/draft.hpp"
 #include "decode/policy.hpp"
 
@@ -27,25 +30,19 @@ struct SpeculationStats {
   std::int64_t rounds = 0, tokens = 0;  // tokens: chosen by rounds
   std::array<std::int64_t, kMaxDrafts + 1> rounds_by_k{};
   std::array<std::int64_t, kMaxDrafts> drafted{}, accepted{};  // by position
-  std::array<std::int64_t, Policy::kMaxSources> rounds_by_source{};
+  std::array<std::int64_t, kMaxDraftSources> rounds_by_source{};
   std::vector<std::pair<std::string_view, std::int64_t>> plain_rounds;  // why a round had no drafts, how often
   double draft_s = 0, verify_s = 0, other_s = 0;
 
   double tokens_per_round() const { return rounds ? static_cast<double>(tokens) / static_cast<double>(rounds) : 0.0; }
 };
 
-class Speculation {
+// The drafts of one text.
+class Drafting {
  public:
   using Clock = std::function<double()>;  // seconds since some moment
-  static double steady_clock();
 
-  struct Source {
-    std::unique_ptr<DraftSource> source;
-    SourcePrior prior{};
-  };
-  // Without sources every round is a plain one.
-  explicit Speculation(std::vector<Source> sources = {}, std::optional<int> fixed_k = std::nullopt,
-                       Clock clock = steady_clock);
+  Drafting(std::vector<std::unique_ptr<DraftSource>> sources, const PolicyOptions& options, RoundCosts& costs, const Clock& clock);
 
   void begin_text();
   void landmark() { policy_.landmark(); }
@@ -54,19 +51,28 @@ class Speculation {
   Drafts plan(std::span<const std::int32_t> history, int most);
   // Those of the round behind it, before it is known how the first goes: `history` is the same. Nothing where that matters.
   std::optional<Drafts> plan_ahead(std::span<const std::int32_t> history, int most);
-  // How the oldest of the planned rounds went: `drafted` were verified, after `draft_s` in the draft segment and `verify_s`
-  // in those after it.
-  void observe(int drafted, int accepted, double draft_s, double verify_s);
+  // What the text could draft in a round with others; and then how much of that it does.
+  Offer offer(std::span<const std::int32_t> history, int most);
+  Drafts take(int k);
+
+  // How the oldest of the planned rounds went.
+  struct Observed {
+    int drafted = 0, accepted = 0;         // as many were verified
+    double draft_s = 0, verify_s = 0;      // in the draft segment for this text; in those after it for all
+    int other_rows = 0;                    // of others in the round
+    double other_draft_s = 0;
+    bool measures = true;                  // false: another text of the round says what it cost
+  };
+  void observe(const Observed& observed);
 
   const SpeculationStats& stats() const { return stats_; }
-  const Policy& policy() const { return policy_; }
-  std::size_t source_count() const { return sources_.size(); }
+  const RoundCosts& costs() const { return costs_; }
   std::string_view source_name(std::size_t i) const { return sources_[i]->name(); }
 
  private:
   struct Proposals {
-    std::array<Drafts, Policy::kMaxSources> drafts{};
-    std::array<int, Policy::kMaxSources> counts{};
+    std::array<Drafts, kMaxDraftSources> drafts{};
+    std::array<int, kMaxDraftSources> counts{};
   };
   struct Planned {
     Choice choice{};
@@ -79,12 +85,48 @@ class Speculation {
   void count_plain(std::string_view reason);
 
   std::vector<std::unique_ptr<DraftSource>> sources_;
+  RoundCosts& costs_;
   Policy policy_;
-  Clock clock_;
+  const Clock& clock_;
+  Proposals offered_{};               // by the last offer, and when that was begun
+  double offered_s_ = 0;
   std::array<Planned, 2> planned_{};  // rounds that have not been observed, the oldest first
   std::size_t planned_count_ = 0;
   double observed_s_ = 0;             // when the last one was
   SpeculationStats stats_;
+};
+
+class Speculation {
+ public:
+  using Clock = Drafting::Clock;
+  static double steady_clock();
+
+  struct Source {
+    std::function<std::unique_ptr<DraftSource>()> make;  // one for each text that is generated at the same time
+    SourcePrior prior{};
+  };
+  // Without sources every round is a plain one.
+  explicit Speculation(std::vector<Source> sources = {}, std::optional<int> fixed_k = std::nullopt,
+                       Clock clock = steady_clock);
+
+  // Drafting for a text, until that is done with it. A later one goes on with it: what its text accepted counts half then.
+ private:
+  struct Engine;
+  struct Return {
+    std::shared_ptr<Engine> engine;
+    void operator()(Drafting* drafting) const;
+  };
+
+ public:
+  using Text = std::unique_ptr<Drafting, Return>;
+  Text begin_text();
+
+  const RoundCosts& costs() const;
+  std::size_t source_count() const;
+  std::string_view source_name(std::size_t i) const;
+
+ private:
+  std::shared_ptr<Engine> engine_;
 };
 
 }  // namespace lapidary::decode

@@ -79,7 +79,7 @@ Answer::Answer(Conversation& conversation, Prompt prompt, const AnswerOptions& o
       sampling_(options.sampling, conversation.model.defaults, conversation.session.vocab()),
       landmarks_(landmarks_of(conversation.model.tokenizer)), logprobs_(options.logprobs),
       options_{.sampling = sampling_.sampling(), .stop_ids = conversation.model.defaults.eos_tokens,
-               .constraint = constraint_of(conversation.model, prompt_, options), .speculation = &conversation.speculation,
+               .constraint = constraint_of(conversation.model, prompt_, options), .speculation = &conversation.model.speculation,
                .landmarks = landmarks_, .cancel = &cancel_, .wants_logits = options.logprobs >= 0},
       reader_(conversation.model.tokenizer, prompt_.reading, options.stops) {
   if (options.max_tokens) options_.max_tokens = options.max_tokens;
@@ -115,6 +115,7 @@ Event Answer::read_prompt() {
 
 Event Answer::end(Ending ending) {
   generation_->stop();
+  result_.drafts = generation_->stats();
   Event last = deliver(reader_.finish());
   result_.decode_seconds = seconds_since(start_) - result_.first_token_seconds;
   result_.ending = ending == Ending::stop && !result_.calls.empty() ? Ending::tool_call : ending;

@@ -71,6 +71,7 @@ class Answer {
 
     int prompt_tokens = 0, reused_tokens = 0;
     double first_token_seconds = 0, decode_seconds = 0;
+    decode::SpeculationStats drafts{};  // at the end
   };
   const Result& result() const { return result_; }  // so far
 

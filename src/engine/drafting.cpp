@@ -25,10 +25,10 @@ decode::Speculation make_speculation(const DraftOptions& options, const link::Pr
   if (options.wants_assistant() && program.assistant) {
     const auto bytes = [](const link::TokenCost& cost) { return static_cast<double>(cost.weight_bytes); };
     const double draft_steps = bytes(link::cost_of_draft(program)) / bytes(link::cost_of_token(program));
-    sources.push_back({std::make_unique<decode::Assistant>(), {.draft_steps = draft_steps}});
+    sources.push_back({[] { return std::make_unique<decode::Assistant>(); }, {.draft_steps = draft_steps}});
   }
   if (options.wants_lookup())
-    sources.push_back({std::make_unique<decode::Lookup>(program.plan.context_tokens), {}});
+    sources.push_back({[tokens = program.plan.context_tokens] { return std::make_unique<decode::Lookup>(tokens); }, {}});
   return decode::Speculation(std::move(sources), options.tokens);
 }
 

@@ -63,6 +63,7 @@ class Model {
   const decode::GenerationDefaults defaults;
   const DraftOptions draft;
   const std::unique_ptr<link::Executor> executor;
+  decode::Speculation speculation;  // of all texts
   const double load_seconds;
 
  private:

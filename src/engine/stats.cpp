@@ -38,11 +38,11 @@ Value stats_of(const Conversation& conversation, const Answer::Result& answer) {
       {"prompt_tok_s", rates.prompt_tok_s},
       {"generated_tokens", static_cast<std::int64_t>(answer.ids.size())},
       {"decode_tok_s", rates.decode_tok_s},
-      {"tokens_per_round", conversation.speculation.stats().tokens_per_round()},
+      {"tokens_per_round", answer.drafts.tokens_per_round()},
       {"bytes_per_token", rates.token_bytes},
       {"gb_s", rates.gb_s},
       {"seed", std::to_string(answer.seed)},
-      {"draft", draft_stats(conversation.speculation, model.assistant(), model.assistant_hashes())},
+      {"draft", draft_stats(model.speculation, answer.drafts, model.assistant(), model.assistant_hashes())},
   };
 }
 
@@ -51,8 +51,8 @@ double acceptance(const decode::SpeculationStats& stats, int position) {
   return drafted ? static_cast<double>(stats.accepted[position]) / static_cast<double>(drafted) : 0.0;
 }
 
-Value draft_stats(const decode::Speculation& speculation, const std::string& assistant, const FileHashes& hashes) {
-  const decode::SpeculationStats& stats = speculation.stats();
+Value draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats, const std::string& assistant,
+                  const FileHashes& hashes) {
   Value::Object sources, plain, sha256;
   for (std::size_t i = 0; i < speculation.source_count(); ++i)
     sources.emplace_back(std::string(speculation.source_name(i)), stats.rounds_by_source[i]);

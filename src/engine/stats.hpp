@@ -14,8 +14,9 @@ Rates rates_of(const Model& model, const Answer::Result& answer);
 // Load time, time to first token, tok/s, bytes per token, GB/s, and what the rounds came to.
 text::Value stats_of(const Conversation& conversation, const Answer::Result& answer);
 
-// The rounds of the last text. `assistant`: its folder, empty without one
-text::Value draft_stats(const decode::Speculation& speculation, const std::string& assistant, const FileHashes& hashes);
+// The rounds of a text. `assistant`: its folder, empty without one
+text::Value draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats, const std::string& assistant,
+                        const FileHashes& hashes);
 double acceptance(const decode::SpeculationStats& stats, int position);  // of the drafts at this position, the accepted part
 
 }  // namespace lapidary::engine

@@ -135,8 +135,8 @@ Output produce(Subject& subject, Setting setting, Loaded& model, Speculation* sp
     for (const auto& top : logprobs.top) output.logprobs.push_back(top.logprob);
   }
   if (speculation) {
-    output.rounds = speculation->stats().rounds;
-    output.accepted = speculation->stats().tokens - output.rounds;
+    output.rounds = generation.stats().rounds;
+    output.accepted = generation.stats().tokens - output.rounds;
   }
   return output;
 }
@@ -148,20 +148,24 @@ struct Case {
 
 Speculation speculation_of(const Case& c, Subject& subject, const Output& plain) {
   std::vector<Speculation::Source> sources;
-  const auto test = [&](TestDraftKind kind) {
-    return std::make_unique<TestDrafts>(kind, plain.ids, subject.prompt.size(), subject.model(c.threads, c.numeric).program.graph->shape.vocab,
-                                        static_cast<std::uint64_t>(c.k));
+  const auto add = [&](std::function<std::unique_ptr<decode::DraftSource>()> make) { sources.push_back({std::move(make), {}}); };
+  const auto add_test = [&](TestDraftKind kind) {
+    const auto vocab = subject.model(c.threads, c.numeric).program.graph->shape.vocab;
+    add([=, &plain, &subject, k = static_cast<std::uint64_t>(c.k)] {
+      return std::make_unique<TestDrafts>(kind, plain.ids, subject.prompt.size(), vocab, k);
+    });
   };
-  const auto add = [&](std::unique_ptr<decode::DraftSource> source) { sources.push_back({std::move(source), {}}); };
+  const auto add_assistant = [&] { add([] { return std::make_unique<decode::Assistant>(); }); };
+  const auto add_lookup = [&] { add([] { return std::make_unique<decode::Lookup>(512); }); };
   switch (static_cast<Source>(c.source)) {
-    case Source::mtp: add(std::make_unique<decode::Assistant>()); break;
-    case Source::lookup: add(std::make_unique<decode::Lookup>(512)); break;
-    case Source::random: add(test(TestDraftKind::random)); break;
-    case Source::wrong: add(test(TestDraftKind::wrong)); break;
-    case Source::oracle: add(test(TestDraftKind::oracle)); break;
+    case Source::mtp: add_assistant(); break;
+    case Source::lookup: add_lookup(); break;
+    case Source::random: add_test(TestDraftKind::random); break;
+    case Source::wrong: add_test(TestDraftKind::wrong); break;
+    case Source::oracle: add_test(TestDraftKind::oracle); break;
     case Source::automatic:
-      add(std::make_unique<decode::Assistant>());
-      add(std::make_unique<decode::Lookup>(512));
+      add_assistant();
+      add_lookup();
       return Speculation(std::move(sources));
   }
   return Speculation(std::move(sources), c.k);

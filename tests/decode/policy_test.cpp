@@ -2,6 +2,8 @@
 #include <boost/ut.hpp>
 
 #include <cmath>
+#include <functional>
+#include <memory>
 
 #include "decode/policy.hpp"
 #include "decode/policy_tables.hpp"
@@ -13,10 +15,26 @@ namespace {
 using namespace boost::ut;
 using decode::Choice;
 using decode::kMaxDrafts;
-using decode::Policy;
+using decode::Offer;
+using decode::RoundCosts;
 
 constexpr int kTokens = 3000;
 constexpr double kMostLoss_steps = 8.0;
+
+std::vector<double> draft_steps_of(const decode::PolicyOptions& options) {
+  std::vector<double> steps;
+  for (const decode::SourcePrior& source : options.sources) steps.push_back(source.draft_steps);
+  return steps;
+}
+
+// The only text of an engine.
+struct Engine {
+  std::unique_ptr<RoundCosts> costs;
+};
+struct Policy : Engine, decode::Policy {
+  explicit Policy(const decode::PolicyOptions& options)
+      : Engine{std::make_unique<RoundCosts>(draft_steps_of(options))}, decode::Policy(options, *costs) {}
+};
 
 // The prior knows nothing of what the tables hold.
 Policy one_source() { return Policy({.sources = {{.draft_steps = 0.1, .acceptance = 0.7}}}); }
@@ -105,7 +123,7 @@ const suite<"policy, losses"> suite_of_losses = [] {
   "new texts and landmarks do not lift the limit"_test = [] {
     for_all_costs([](const CostTable& table, double draft_steps) {
       Simulation simulation = steady(table, draft_steps, same(0.1));
-      simulation.before_round = [](Policy& policy, int token) {
+      simulation.before_round = [](decode::Policy& policy, int token) {
         if (token % 40 == 0) policy.begin_request();
         policy.landmark();
       };
@@ -378,9 +396,9 @@ const suite<"policy"> suite_of_policy = [] {
     const Depths acceptance = {0.95, 0.9, 0.6, 0.6, 0.6, 0.6, 0.6};
     static_cast<void>(steady(kMixture, 0.11, acceptance).run(policy, kTokens, 1));
     for (int width = 1; width <= 4; ++width) {
-      expect(std::abs(policy.verify_s(width) - kMixture.steps[width - 1] * Simulation::kStep_s) < 1e-9) << width;
+      expect(std::abs(policy.costs->verify_s(width) - kMixture.steps[width - 1] * Simulation::kStep_s) < 1e-9) << width;
     }
-    expect(std::abs(policy.draft_s(0) - 0.11 * Simulation::kStep_s) < 1e-9);
+    expect(std::abs(policy.costs->draft_s(0) - 0.11 * Simulation::kStep_s) < 1e-9);
     for (int position = 1; position <= 3; ++position) {
       expect(std::abs(policy.acceptance(0, position) - acceptance[position - 1]) < 0.2) << policy.acceptance(0, position);
     }
@@ -405,10 +423,10 @@ const suite<"policy"> suite_of_policy = [] {
   "a new text forgets half of what was accepted, and soon tries again"_test = [] {
     Policy policy = one_source();
     static_cast<void>(steady(kMixture, 0.11, same(1)).run(policy, 500, 1));
-    const double before = policy.acceptance(0, 1), step_s = policy.verify_s(1), wide_s = policy.verify_s(5);
+    const double before = policy.acceptance(0, 1), step_s = policy.costs->verify_s(1), wide_s = policy.costs->verify_s(5);
     policy.begin_request();
     expect(before > 0.95 && std::abs(policy.acceptance(0, 1) - (before + 0.7) / 2) < 0.02) << before;
-    expect(policy.verify_s(1) == step_s && policy.verify_s(5) == wide_s);
+    expect(policy.costs->verify_s(1) == step_s && policy.costs->verify_s(5) == wide_s);
 
     // After long failure the next trial is far away, unless a new text begins.
     for (const bool new_text : {false, true}) {
@@ -443,6 +461,80 @@ const suite<"policy"> suite_of_policy = [] {
       expect(choose(policy, 1).k == 1_i);
     }
     expect(policy.acceptance(0, 1) > 0.5) << policy.acceptance(0, 1);
+  };
+};
+
+// Offers of so many drafts, each accepted as likely.
+Offer offer_of(int count, double acceptance, bool fixed = false) {
+  Offer offer{.source = 0, .count = count, .fixed = fixed};
+  double chance = 1;
+  for (int i = 0; i < count; ++i) offer.tokens[static_cast<std::size_t>(i)] = chance *= acceptance;
+  return offer;
+}
+
+// Costs of rounds of 1 to 8 rows, in seconds, as far as `known`.
+RoundCosts costs_of(const std::function<double(int)>& round_s, int known) {
+  RoundCosts costs({0.0});
+  for (int width = 1; width <= known; ++width)
+    for (int i = 0; i < 2; ++i) costs.observe_round(width, round_s(width));
+  return costs;
+}
+
+const suite<"shared rounds"> shared_rounds = [] {
+  const auto flat = [](int) { return 1.0; };
+  const auto by_row = [](int width) { return 1.0 * width; };
+
+  "where rows cost nothing, all are used, by those who are likeliest to gain"_test = [=] {
+    const Offer offers[] = {offer_of(7, 0.9), offer_of(7, 0.6), offer_of(7, 0.1)};
+    const auto shares = share_rows(offers, costs_of(flat, 8), 8);
+    expect(eq(shares[0], 4) && eq(shares[1], 1) && eq(shares[2], 0)) << shares[0] << shares[1] << shares[2];
+  };
+
+  "where every row costs as much as the first, none is used"_test = [=] {
+    const Offer offers[] = {offer_of(7, 0.9), offer_of(7, 0.5)};
+    const auto shares = share_rows(offers, costs_of(by_row, 8), 8);
+    expect(shares[0] == 0 && shares[1] == 0);
+  };
+
+  "a step in the costs is not gone over, but gone up to"_test = [] {
+    const auto stairs = [](int width) { return width <= 4 ? 1.0 : 3.0; };
+    const Offer offers[] = {offer_of(7, 0.9), offer_of(7, 0.9)};
+    const auto shares = share_rows(offers, costs_of(stairs, 8), 8);
+    expect(eq(shares[0] + shares[1], 2));
+  };
+
+  "what a round costs without drafts is learnt first"_test = [=] {
+    const Offer offers[] = {offer_of(7, 0.9), offer_of(7, 0.9)};
+    const auto shares = share_rows(offers, costs_of(flat, 1), 8);
+    expect(shares[0] == 0 && shares[1] == 0);
+    const auto later = share_rows(offers, costs_of(flat, 2), 8);
+    expect(later[0] + later[1] > 0);
+  };
+
+  "drafts that are wanted anyway come first, as far as there are rows"_test = [=] {
+    const Offer offers[] = {offer_of(7, 0.99), offer_of(3, 0.1, true), offer_of(2, 0.2, true)};
+    for (const int known : {0, 8}) {
+      const auto shares = share_rows(offers, costs_of(by_row, known), 8);
+      expect(shares[0] == 0 && shares[1] == 3 && shares[2] == 2) << known;
+    }
+    const auto shares = share_rows(offers, costs_of(by_row, 8), 5);
+    expect(eq(shares[1] + shares[2], 2));
+  };
+
+  "texts of one engine know what each of them has learnt of costs, and not what the other accepts"_test = [] {
+    const decode::PolicyOptions options{.sources = {{.draft_steps = 0.1, .acceptance = 0.7}}};
+    RoundCosts costs({0.1});
+    decode::Policy one(options, costs), two(options, costs);
+    for (int i = 0; i < 4; ++i) one.observe({.verify_s = 1.0});
+    for (int i = 0; i < 4; ++i) one.observe({.source = 0, .drafted = 1, .accepted = 0, .draft_s = 0.2, .verify_s = 1.5});
+    expect(std::abs(costs.verify_s(2) - 1.5) < 1e-9 && std::abs(costs.draft_s(0) - 0.2) < 1e-9);
+    expect(one.acceptance(0, 1) < 0.3 && two.acceptance(0, 1) == 0.7_d);
+    // Of a round that several share, one says what it cost.
+    for (int i = 0; i < 2; ++i) {
+      one.observe({.verify_s = 2.0, .other_rows = 3});
+      two.observe({.source = 0, .drafted = 2, .accepted = 2, .draft_s = 0.4, .verify_s = 2.0, .other_rows = 1, .measures = false});
+    }
+    expect(costs.known(4) && std::abs(costs.verify_s(4) - 2.0) < 1e-9 && two.acceptance(0, 2) > 0.7);
   };
 };
 

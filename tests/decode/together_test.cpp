@@ -91,12 +91,12 @@ std::vector<Text> texts() {
 Speculation drafting(const Text& text, std::optional<int> k) {
   std::vector<Speculation::Source> sources;
   const auto scripted = [&](TestDraftKind kind) {
-    return std::make_unique<TestDrafts>(kind, text.alone, text.prompt.size(), kVocab, 3);
+    return [=, &text] { return std::make_unique<TestDrafts>(kind, text.alone, text.prompt.size(), kVocab, 3); };
   };
   switch (text.source) {
     case Source::none: return Speculation();
-    case Source::assistant: sources.push_back({std::make_unique<decode::Assistant>(), {}}); break;
-    case Source::lookup: sources.push_back({std::make_unique<decode::Lookup>(256), {}}); break;
+    case Source::assistant: sources.push_back({[] { return std::make_unique<decode::Assistant>(); }, {}}); break;
+    case Source::lookup: sources.push_back({[] { return std::make_unique<decode::Lookup>(256); }, {}}); break;
     case Source::oracle: sources.push_back({scripted(TestDraftKind::oracle), {}}); break;
     case Source::wrong: sources.push_back({scripted(TestDraftKind::wrong), {}}); break;
     case Source::random: sources.push_back({scripted(TestDraftKind::random), {}}); break;
@@ -228,6 +228,69 @@ const suite<"together"> together = [] {
       take(one, one_tokens), take(two, two_tokens);
     }
     expect(one_tokens == all[0].alone && two_tokens == all[7].alone);
+  };
+
+  "the assistant drafts for each what it would draft alone"_test = [=] {
+    Loaded model(pair.target, {.context_tokens = 128, .chunk_rows = 16, .sessions = 3}, 2, pair.assistant);
+    std::vector<Text> all = texts();
+    generate_alone(model, all);
+    std::deque<Run> runs;
+    std::vector<Generation*> playing;
+    for (const std::size_t i : {0u, 3u, 7u}) {
+      all[i].source = Source::assistant;
+      all[i].k = 1;
+      Run& run = runs.emplace_back(model, *model.executor, static_cast<int>(runs.size()), all[i]);
+      while (run.generation.in_prompt()) run.generation.turn();
+      run.take();
+      playing.push_back(&run.generation);
+    }
+    while (std::ranges::any_of(playing, &Generation::wants_round)) {
+      Generation::play_together(playing);
+      for (Run& run : runs) run.take();
+    }
+    for (const Run& run : runs) {
+      Run alone(model, *model.executor, 0, run.text);
+      while (alone.generation.next()) {}
+      const decode::SpeculationStats &stats = run.generation.stats(), &expected = alone.generation.stats();
+      expect(run.tokens == run.text.alone && expected.drafted[0] > 0);
+      expect(eq(stats.rounds, expected.rounds) && stats.drafted == expected.drafted && stats.accepted == expected.accepted);
+    }
+  };
+
+  "one speculation serves all texts of an engine, and learns what their rounds cost together"_test = [=] {
+    Loaded model(pair.target, {.context_tokens = 128, .chunk_rows = 16, .sessions = 3}, 1, pair.assistant);
+    std::vector<Text> all = texts();
+    generate_alone(model, all);
+    double time_s = 0;
+    std::vector<Speculation::Source> sources;
+    sources.push_back({[] { return std::make_unique<decode::Assistant>(); }, {}});
+    Speculation speculation(std::move(sources), std::nullopt, [&] { return time_s += 1.0; });
+    std::deque<Session> sessions;
+    std::deque<Generation> generations;
+    std::vector<Generation*> playing;
+    for (const int i : {0, 4, 7}) {
+      GenerateOptions options = options_of(all[static_cast<std::size_t>(i)], &speculation);
+      Session& session = sessions.emplace_back(model.program, *model.executor, static_cast<int>(sessions.size()));
+      playing.push_back(&generations.emplace_back(session, all[static_cast<std::size_t>(i)].prompt, options));
+      while (playing.back()->in_prompt()) playing.back()->turn();
+    }
+    std::vector<Tokens> tokens(3);
+    for (bool ended = false; !ended;) {
+      ended = true;
+      for (std::size_t i = 0; i < 3; ++i)
+        while (!generations[i].wants_round()) {
+          const auto token = generations[i].next();
+          if (!token) break;
+          tokens[i].push_back(*token);
+        }
+      for (const Generation& generation : generations) ended = ended && generation.reason() != StopReason::none;
+      if (!ended) Generation::play_together(playing);
+    }
+    expect(tokens[0] == all[0].alone && tokens[1] == all[4].alone && tokens[2] == all[7].alone);
+    expect(speculation.costs().known(3)) << "rounds of three rows were played, without drafts at first";
+    std::int64_t drafted = 0;
+    for (const Generation& generation : generations) drafted += generation.stats().rounds - generation.stats().rounds_by_k[0];
+    expect(drafted > 0) << "by this clock drafts cost nothing";
   };
 
   // A round with a grammar is more than one run over the arena.

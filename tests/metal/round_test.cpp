@@ -122,6 +122,51 @@ const RoundKernels kKernels{verify_rows, draft_row, keep_draft, accept, kHidden,
 suite<"rounds on the device"> round_suite = [] {
   test_round_rows(kKernels);
   test_accept(kKernels);
+
+  // Of sessions 2, 0 and 3, which have as many drafts.
+  const int slots[] = {2, 0, 3};
+  const auto seated = [=](Stage& stage, const std::vector<RoundState>& states) {
+    stage.bound().states = stage.hold(states);
+    metal::layout::Run& run = stage.run();
+    run.seat_count = 3;
+    for (int s = 0, first = 0; s < 3; first += run.seats[s++].count) {
+      const int drafted = states[static_cast<std::size_t>(slots[s])].drafted;
+      run.seats[s] = {.slot = slots[s], .first = first, .count = drafted + 1, .drafts = drafted, .has_choice = 0, .choice = {}};
+    }
+  };
+  const auto some_states = [] {
+    Random random(12);
+    std::vector<RoundState> states;
+    for (int slot = 0; slot < kRoundSlots; ++slot) states.push_back(state_with(random, slot));
+    return states;
+  };
+
+  "the rows of several sessions follow one another"_test = [=] {
+    const auto states = some_states();
+    Stage stage(Op::round_rows, {}, 8);
+    seated(stage, states);
+    stage.row_table(std::vector<Row>(8, kUntouchedRow));
+    stage.play();
+    const Row* row = contents<Row>(stage.bound().row_table);
+    for (const int slot : slots)
+      for (const Row& expected : reference::verify_rows(states[static_cast<std::size_t>(slot)], slot)) expect(same(*row++, expected));
+  };
+
+  "a draft is made for the first session that is to have more"_test = [=] {
+    const auto states = some_states();
+    for (int drafting = 0; drafting < 3; ++drafting) {
+      Stage stage(Op::round_rows, {}, 1);
+      stage.params().rows = metal::layout::kOneRow;
+      seated(stage, states);
+      for (int s = drafting; s < 3; ++s) ++stage.run().seats[s].drafts;
+      stage.row_table({kUntouchedRow});
+      stage.play();
+      const int slot = slots[drafting];
+      expect(same(contents<Row>(stage.bound().row_table)[0], reference::draft_row(states[static_cast<std::size_t>(slot)], slot)));
+      const auto* run = contents<metal::layout::Run>(stage.bound().run);
+      expect(eq(run->slot, slot) && eq(run->seat, drafting));
+    }
+  };
 };
 
 // What the host says about a run, in memory that is one row, mask and bias larger than it needs.
