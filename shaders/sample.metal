@@ -25,7 +25,7 @@ inline uint key_of(float y) {
   return bits > 0x80000000u ? ~bits : magnitude | 0x80000000u;
 }
 
-// exp and log as in cpu/math.hpp: the same bits on every device.
+// exp and log as in numeric/math.hpp: the same bits on every device.
 inline float power_of_two(int n) { return as_type<float>(uint(n + 127) << 23); }
 
 inline float exp_of(float x) {

@@ -127,8 +127,8 @@ class CpuExecutor final : public link::Executor {
     }
     const link::KvCacheBf16& cache = caches_bf16_[layer];
     for (std::size_t i = 0; i < k.size(); ++i) {
-      k[i] = from_bf16(cache.k[cache.key_index(slot, kv_head, position, static_cast<int>(i))]);
-      v[i] = from_bf16(cache.v[cache.value_index(slot, kv_head, position, static_cast<int>(i))]);
+      k[i] = numeric::from_bf16(cache.k[cache.key_index(slot, kv_head, position, static_cast<int>(i))]);
+      v[i] = numeric::from_bf16(cache.v[cache.value_index(slot, kv_head, position, static_cast<int>(i))]);
     }
   }
 

@@ -6,13 +6,13 @@
 #include <map>
 #include <optional>
 
-#include "checkpoint/bf16.hpp"
 #include "checkpoint/error.hpp"
 #include "metal/capture.hpp"
 #include "metal/read_limit.hpp"
 #include "metal/replay.hpp"
 #include "metal/signpost.hpp"
 #include "metal/step_clock.hpp"
+#include "numeric/bf16.hpp"
 
 namespace lapidary::metal {
 namespace {
@@ -94,7 +94,7 @@ class MetalExecutor final : public link::Executor {
     const auto read = [&](std::size_t offset_bytes, std::span<float> out) {
       for (std::size_t i = 0; i < out.size(); ++i) {
         const std::size_t element = row * out.size() + i;
-        if (program_.plan.bf16_kv) out[i] = from_bf16(reinterpret_cast<const std::uint16_t*>(session + offset_bytes)[element]);
+        if (program_.plan.bf16_kv) out[i] = numeric::from_bf16(reinterpret_cast<const std::uint16_t*>(session + offset_bytes)[element]);
         else out[i] = reinterpret_cast<const float*>(session + offset_bytes)[element];
       }
     };

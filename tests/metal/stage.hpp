@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/bf16.hpp"
-#include "support/rows.hpp"
 #include "metal/gpu.hpp"
+#include "numeric/bf16.hpp"
+#include "support/rows.hpp"
 
 namespace lapidary::test {
 
@@ -160,7 +160,7 @@ class Stage {
   metal::Slice hold_kv(const std::vector<float>& values) {
     if (!bound_.bf16_kv) return hold(values);
     std::vector<std::uint16_t> rounded;
-    for (const float value : values) rounded.push_back(to_bf16(value));
+    for (const float value : values) rounded.push_back(numeric::to_bf16(value));
     return hold(rounded);
   }
 
@@ -168,7 +168,7 @@ class Stage {
     const std::size_t bytes = slice.buffer->length();
     std::vector<float> all;
     if (bound_.bf16_kv)
-      for (std::size_t i = 0; i < bytes / 2; ++i) all.push_back(from_bf16(static_cast<const std::uint16_t*>(slice.buffer->contents())[i]));
+      for (std::size_t i = 0; i < bytes / 2; ++i) all.push_back(numeric::from_bf16(static_cast<const std::uint16_t*>(slice.buffer->contents())[i]));
     else
       for (std::size_t i = 0; i < bytes / 4; ++i) all.push_back(static_cast<const float*>(slice.buffer->contents())[i]);
     return all;

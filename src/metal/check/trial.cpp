@@ -5,8 +5,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "checkpoint/bf16.hpp"
 #include "checkpoint/error.hpp"
+#include "numeric/bf16.hpp"
 
 namespace lapidary::metal::check {
 namespace {
@@ -89,7 +89,7 @@ void Trial::kv(const std::vector<float>& keys, const std::vector<float>& values,
   for (const auto& [from, to] : {std::pair{&keys, &keys_}, std::pair{&values, &values_}}) {
     to->resize(from->size() * bytes);
     for (std::size_t i = 0; i < from->size(); ++i) {
-      const std::uint32_t word = bf16 ? to_bf16((*from)[i]) : std::bit_cast<std::uint32_t>((*from)[i]);
+      const std::uint32_t word = bf16 ? numeric::to_bf16((*from)[i]) : std::bit_cast<std::uint32_t>((*from)[i]);
       std::memcpy(to->data() + i * bytes, &word, bytes);
     }
   }

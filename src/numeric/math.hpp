@@ -14,7 +14,7 @@
 #define LAPIDARY_SIDE_BY_SIDE
 #endif
 
-namespace lapidary::cpu {
+namespace lapidary::numeric {
 
 // What is not a number sorts below every number.
 inline float or_lowest(float value) { return value == value ? value : -std::numeric_limits<float>::infinity(); }
@@ -108,4 +108,4 @@ inline float gelu(float x) {
   return x / fused(1.0f + parts.fraction, power_of_two(parts.exponent), 1.0f);
 }
 
-}  // namespace lapidary::cpu
+}  // namespace lapidary::numeric
