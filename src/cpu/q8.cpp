@@ -153,6 +153,16 @@ Walk::Walk(int rows, int cols, Order order) : order_(order), rows_(rows), quarte
   }
 }
 
+bool has_q8(const link::Matrix& matrix) {
+  const Encoding encoding = matrix.storage.encoding;
+  return (encoding == Encoding::affine && matrix.storage.type == DType::bf16) || encoding == Encoding::mxfp4 || encoding == Encoding::nvfp4;
+}
+
+std::size_t scale_words(const link::Matrix& matrix) {
+  const std::size_t rows = static_cast<std::size_t>(matrix.rows + kStreams - 1) / kStreams * kStreams;
+  return rows * (matrix.cols / matrix.storage.group);
+}
+
 void interleave_scales(const link::Matrix& matrix, int expert, Order order, std::uint32_t* scales) {
   assert(has_q8(matrix));
   const Walk walk(matrix.rows, matrix.cols, order);

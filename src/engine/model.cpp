@@ -47,7 +47,7 @@ Model::Model(const ModelOptions& options)
     : start(Clock::now()), program(open_program(options)), tokenizer(open_tokenizer(program)),
       chat_template(text::choose_template(program.checkpoint.folder(), program.graph->shape.ple_width > 0)),
       defaults(decode::read_generation_defaults(program.checkpoint.folder())), draft(options.draft),
-      executor(options.make_executor(program)), load_seconds(seconds_since(start)),
+      executor(program.backend->make(program, options.backend)), load_seconds(seconds_since(start)),
       taken_(static_cast<std::size_t>(program.plan.sessions)) {}
 
 const FileHashes& Model::assistant_hashes() const {

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "checkpoint/error.hpp"
+#include "metal/backend.hpp"
 #include "metal/capture.hpp"
 #include "metal/read_limit.hpp"
 #include "metal/replay.hpp"
@@ -436,7 +437,7 @@ class MetalExecutor final : public link::Executor {
 }  // namespace
 
 std::unique_ptr<link::Executor> make_executor(const link::Program& program, const CaptureOptions& capture) {
-  assert(program.backend == link::Backend::metal);
+  assert(program.backend == &kBackend);
   check_capture(capture);
   const Interval interval(Work::load);
   return std::make_unique<MetalExecutor>(program, capture);
