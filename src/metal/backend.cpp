@@ -1,14 +1,14 @@
 #include "metal/backend.hpp"
 
+#include "gpu/alignment.hpp"
 #include "metal/executor.hpp"
-#include "metal/weights.hpp"
 
 namespace lapidary::metal {
 
 constexpr link::Backend kBackend{
     .name = "metal",
     .captures = true,
-    .repacked_bytes = copied_bytes,
+    .repacked_bytes = gpu::misaligned_bytes,
     .room_bytes = room_bytes,
     .variant_of = [](const link::Program& program, const graph::Step& step) { return link::variant_name(program, step, "f32"); },
     .make = [](const link::Program& program, const link::BackendOptions& options) {

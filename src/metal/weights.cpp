@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "checkpoint/error.hpp"
+#include "gpu/alignment.hpp"
 
 namespace lapidary::metal {
 namespace {
@@ -43,21 +44,6 @@ Parts parts_of(const link::Matrix& matrix) {
 
 }  // namespace
 
-bool is_aligned(const link::Matrix& matrix) {
-  const auto at_multiple = [](const std::byte* data, std::size_t bytes) { return reinterpret_cast<std::uintptr_t>(data) % bytes == 0; };
-  const std::size_t type_bytes = bytes_of(matrix.storage.type);
-  if (matrix.storage.encoding == Encoding::plain) return at_multiple(matrix.values, type_bytes);
-  return at_multiple(matrix.values, 4) && at_multiple(matrix.scales, type_bytes) &&
-         (!matrix.biases || at_multiple(matrix.biases, type_bytes));
-}
-
-std::size_t copied_bytes(const link::Program& program) {
-  std::size_t bytes = 0;
-  for (const link::Matrix& matrix : program.matrices)
-    if (matrix.values && !is_aligned(matrix)) bytes += matrix.total_bytes();
-  return bytes;
-}
-
 Weights::Weights(const Gpu& gpu, const link::Program& program) {
   map_files(gpu, program);
   bind_matrices(gpu, program);
@@ -86,13 +72,13 @@ void Weights::map_files(const Gpu& gpu, const link::Program& program) {
 }
 
 void Weights::bind_matrices(const Gpu& gpu, const link::Program& program) {
-  std::size_t total_bytes = 0;
+  std::size_t copied_bytes = 0;
   for (const link::Matrix& matrix : program.matrices) {
     if (!matrix.values || is_aligned(matrix)) continue;
     const Parts parts = parts_of(matrix);
-    total_bytes += round_up(parts.value_bytes, kSliceAlignment) + 2 * round_up(parts.scale_bytes, kSliceAlignment);
+    copied_bytes += round_up(parts.value_bytes, kSliceAlignment) + 2 * round_up(parts.scale_bytes, kSliceAlignment);
   }
-  if (total_bytes) copies_ = gpu.allocate(total_bytes, "weights at odd addresses");
+  if (copied_bytes) copies_ = gpu.allocate(copied_bytes, "weights at odd addresses");
   Filler copies(copies_.get());
   const auto in_file = [&](const std::byte* data) -> Slice {
     if (!data) return {};

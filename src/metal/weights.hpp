@@ -9,12 +9,6 @@
 
 namespace lapidary::metal {
 
-// A GPU reads numbers at multiples of their own size only: packed values as words of 4 bytes, plain ones and scales as their type.
-bool is_aligned(const link::Matrix& matrix);
-
-// Of the tensors at other addresses.
-std::size_t copied_bytes(const link::Program& program);
-
 class Weights {
  public:
   // `program` must outlive the weights: the files are its.

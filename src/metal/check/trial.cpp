@@ -111,7 +111,7 @@ void Trial::append_kv(const Slice& slice, const graph::Row& row, Words& to) cons
     for (int i = 0; i < head_dim; ++i) {
       const std::size_t element = static_cast<std::size_t>((head * capacity + row.position % capacity) * head_dim + i);
       std::uint32_t word = 0;
-      std::memcpy(&word, static_cast<const std::byte*>(slice.buffer->contents()) + element * bytes, bytes);
+      std::memcpy(&word, static_cast<const std::byte*>(buffer_of(slice)->contents()) + element * bytes, bytes);
       to.push_back(bound.bf16_kv ? word << 16 : word);
     }
 }
