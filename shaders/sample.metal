@@ -25,7 +25,7 @@ inline uint key_of(float y) {
   return bits > 0x80000000u ? ~bits : magnitude | 0x80000000u;
 }
 
-// exp and log as in cpu/math.hpp. Where divisions are rounded as IEEE says they have the bits of a CPU with fma; Metal does not promise
+// exp and log as in numeric/math.hpp. Where divisions are rounded as IEEE says they have the bits of a CPU with fma; Metal does not promise
 // that, so devices may differ in the last bits of log. On one device they are the same in every call.
 inline float power_of_two(int n) { return as_type<float>(uint(n + 127) << 23); }
 

@@ -18,5 +18,6 @@ void add_generate(CLI::App& app, int& status);  // `status` becomes the exit cod
 void add_chat(CLI::App& app);
 void add_check_exact(CLI::App& app);
 void add_describe(CLI::App& app);
+void add_backend_commands(CLI::App& app);  // those that only some backends have
 
 }  // namespace lapidary::cli

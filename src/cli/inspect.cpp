@@ -5,6 +5,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/model.hpp"
+#include "cpu/backend.hpp"
 #include "graph/listing.hpp"
 #include "text/value.hpp"
 
@@ -88,7 +89,7 @@ void print_text(const link::Program& program, const InstructionsFlag& instructio
               << " used\n";
   if (shape.ple_width) std::cout << "  per-layer      " << shape.ple_width << "\n";
   std::cout << "\narithmetic\n  numeric        " << name_of(program.numeric) << "\n";
-  if (program.backend == link::Backend::cpu)
+  if (program.backend == &cpu::kBackend)
     std::cout << "  instructions   " << instructions.choice(program.numeric).text() << "\n";
   std::cout << "\nweights\n";
   for (const ClassRow& row : classes_of(program))
@@ -146,7 +147,7 @@ Value json_of(const link::Program& program, const InstructionsFlag& instructions
                                {"text_bytes", bytes(plan.text_bytes)},
                                {"anonymous_bytes", bytes(plan.anonymous_bytes())}}},
   };
-  if (program.backend == link::Backend::cpu) object.emplace_back("instructions", instructions.choice(program.numeric).json());
+  if (program.backend == &cpu::kBackend) object.emplace_back("instructions", instructions.choice(program.numeric).json());
   if (program.assistant) {
     const link::TokenCost draft = link::cost_of_draft(program);
     object.emplace_back("assistant", Value::Object{{"checkpoint", program.assistant->folder()},

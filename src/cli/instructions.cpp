@@ -6,6 +6,7 @@
 #include <CLI/App.hpp>
 
 #include "checkpoint/error.hpp"
+#include "cpu/backend.hpp"
 
 namespace lapidary::cli {
 
@@ -18,9 +19,9 @@ void InstructionsFlag::add_to(CLI::App& command) {
       ->check(CLI::IsMember(names));
 }
 
-void InstructionsFlag::check(link::Backend backend) const {
+void InstructionsFlag::check(const link::Backend& backend) const {
   if (!asked) return;
-  if (backend != link::Backend::cpu) fail(ErrorKind::usage, "--cpu", "expected --backend cpu, got " + std::string(name_of(backend)));
+  if (&backend != &cpu::kBackend) fail(ErrorKind::usage, "--cpu", "expected --backend cpu, got " + std::string(backend.name));
   if (asked->here) return;
   std::string names;
   for (const cpu::Instructions& one : all)

@@ -20,7 +20,7 @@ struct InstructionsFlag {
   const cpu::Instructions* asked = nullptr;  // null = the best that this processor has
 
   void add_to(CLI::App& command);
-  void check(link::Backend backend) const;  // fails where they cannot be had
+  void check(const link::Backend& backend) const;  // fails where they cannot be had
   const cpu::Instructions& taken() const { return asked ? *asked : cpu::best_instructions(all); }
 
   struct Choice {

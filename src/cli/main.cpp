@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 
 #include "checkpoint/error.hpp"
-#include "cli/backend.hpp"
 #include "cli/commands.hpp"
 
 int main(int argc, char** argv) {

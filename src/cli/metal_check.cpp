@@ -12,7 +12,9 @@
 #include "cli/backend.hpp"
 #include "cli/bench.hpp"
 #include "cli/metal_check.hpp"
+#include "cpu/backend.hpp"
 #include "decode/exactness.hpp"
+#include "metal/backend.hpp"
 #include "metal/check/check.hpp"
 #include "text/value.hpp"
 
@@ -26,7 +28,7 @@ using text::Value;
 class Pebble {
  public:
   explicit Pebble(const std::string& folder)
-      : gpu_program_(load(folder, link::Backend::metal)), cpu_program_(load(folder, link::Backend::cpu)),
+      : gpu_program_(load(folder, metal::kBackend)), cpu_program_(load(folder, cpu::kBackend)),
         gpu_executor_(make_executor(gpu_program_, {})), cpu_executor_(make_executor(cpu_program_, {})),
         gpu_(gpu_program_, *gpu_executor_), cpu_(cpu_program_, *cpu_executor_) {}
 
@@ -84,10 +86,10 @@ class Pebble {
   static constexpr double kPatience_s = 1.0;
   static constexpr double kAllowed = 2e-4;  // of the largest logit: rounding, through all layers
 
-  static link::Program load(const std::string& folder, link::Backend backend) {
+  static link::Program load(const std::string& folder, const link::Backend& backend) {
     ModelFlags flags;
     flags.checkpoint = folder;
-    flags.options.backend = backend;
+    flags.options.backend = &backend;
     flags.options.context_tokens = 512;
     return flags.load();
   }

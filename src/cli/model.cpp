@@ -1,5 +1,6 @@
 #include "cli/model.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
@@ -74,12 +75,12 @@ void ModelFlags::add_limits_to(CLI::App& command) {
       ->check(CLI::PositiveNumber);
   command.add_option("--chunk", options.chunk_rows, "prompt tokens per pass (default and limit: the graph's)")
       ->check(CLI::PositiveNumber);
-  options.backend = backends().front();
   std::set<std::string> names;
-  for (const link::Backend backend : backends()) names.emplace(name_of(backend));
+  for (const link::Backend* backend : link::backends()) names.emplace(backend->name);
   command.add_option_function<std::string>(
-             "--backend", [this](const std::string& name) { options.backend = name == "cpu" ? link::Backend::cpu : link::Backend::metal; },
-             "what runs the model (default: " + std::string(name_of(options.backend)) + ")")
+             "--backend",
+             [this](const std::string& name) { options.backend = *std::ranges::find(link::backends(), name, &link::Backend::name); },
+             "what runs the model (default: " + std::string(options.backend->name) + ")")
       ->check(CLI::IsMember(names));
   backend_flags.instructions.add_to(command);
   options.threads = cpu::default_threads();
@@ -95,13 +96,11 @@ void ModelFlags::add_limits_to(CLI::App& command) {
 }
 
 engine::ModelOptions ModelFlags::options_with(const DraftFlags& draft) const {
-  backend_flags.instructions.check(options.backend);
+  backend_flags.check(*options.backend);
   draft.check();
   engine::ModelOptions all{.folder = checkpoint.empty() ? default_model() : checkpoint, .link = options, .numeric = numeric,
-                           .draft = draft.options,
-                           .make_executor = [flags = backend_flags](const link::Program& program) { return make_executor(program, flags); },
+                           .draft = draft.options, .backend = backend_flags.options(),
                            .notice = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }};
-  all.link.room_bytes = &room_bytes;
   if (!memory.empty()) all.link.memory_limit_bytes = parse_bytes(memory);
   return all;
 }

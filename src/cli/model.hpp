@@ -15,7 +15,7 @@ namespace lapidary::cli {
 
 struct ModelFlags {
   std::string checkpoint;
-  link::Options options;
+  link::Options options{.backend = link::backends().front()};
   std::optional<link::Numeric> numeric;  // the model's usual one when not given
   std::string memory;                    // "512M", "8G"
   BackendFlags backend_flags;

@@ -4,10 +4,10 @@
 
 #include "cpu/dot.hpp"
 #include "cpu/kernels.hpp"
-#include "cpu/math.hpp"
 #include "cpu/norm_rope.hpp"
 #include "cpu/share.hpp"
 #include "graph/graph.hpp"
+#include "numeric/math.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -35,7 +35,7 @@ struct Softmax {
 
   // Takes in positions [begin, end) of one tile. k, v: the tile's first row of [kTile, head_dim]; q, out: [head_dim]
   void add_tile(const float* q, const float* k, const float* v, int begin, int end, int head_dim, float* out) {
-    // Invisible positions count as exp(-inf) = 0; their K and V are never touched.
+    // Invisible positions count as numeric::exp(-inf) = 0; their K and V are never touched.
     float p[kTile];
     std::fill_n(p, kTile, kMinusInfinity);
     int j = begin;
@@ -45,14 +45,14 @@ struct Softmax {
     Vec most = Vec::broadcast(max);
     for (int i = 0; i < kTile; i += kLanes) most = larger(Vec::load(p + i), most);
     const float tile_max = largest_lane(most);
-    const float keep = exp(max - tile_max);
-    for (float& score : p) score = exp(score - tile_max);
+    const float keep = numeric::exp(max - tile_max);
+    for (float& score : p) score = numeric::exp(score - tile_max);
     float lanes[kLanes] = {};
     for (int i = 0; i < kTile; i += kLanes) {
       for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += p[i + lane];
     }
     max = tile_max;
-    sum = fused(sum, keep, sum_lanes(lanes));
+    sum = numeric::fused(sum, keep, sum_lanes(lanes));
 
     const float* value = v + static_cast<std::size_t>(begin) * head_dim;
     int i = 0;

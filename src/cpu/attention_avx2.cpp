@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "cpu/math.hpp"
 #include "cpu/norm_rope.hpp"
 #include "graph/graph.hpp"
+#include "numeric/math.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -142,9 +142,9 @@ class Attention {
     __m256 most = _mm256_set1_ps(max_[head]);
     for (int i = 0; i < kTile; i += 8) most = _mm256_max_ps(_mm256_load_ps(s + i), most);
     const float max = most_of(most);
-    keep_[head] = exp(max_[head] - max);
+    keep_[head] = numeric::exp(max_[head] - max);
     LAPIDARY_SIDE_BY_SIDE
-    for (int i = 0; i < kTile; ++i) s[i] = exp(s[i] - max);
+    for (int i = 0; i < kTile; ++i) s[i] = numeric::exp(s[i] - max);
     __m256 sum = _mm256_setzero_ps();
     for (int i = 0; i < kTile; i += 8) {
       const __m256 p = _mm256_load_ps(s + i);
@@ -152,7 +152,7 @@ class Attention {
       store_factors(weights(head) + 2 * i, p);
     }
     max_[head] = max;
-    sum_[head] = fused(sum_[head], keep_[head], sum_of(sum));
+    sum_[head] = numeric::fused(sum_[head], keep_[head], sum_of(sum));
   }
 
   // out = out * keep + p V

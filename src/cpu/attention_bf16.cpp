@@ -14,13 +14,13 @@ void qkv_norm_rope_bf16(Rows rows, In qkv, In angles, const float* q_norm, const
   for_each_head(rows, qkv, angles, q_norm, k_norm, shape, values_are_keys, epsilon, cache != nullptr, q, part,
                 [&](const graph::Row& row, int head, const float* key) {
                   std::uint16_t rounded[kMostHeadDim];  // by a loop of its own, which has vectors
-                  for (int i = 0; i < d; ++i) rounded[i] = to_bf16(key[i]);
+                  for (int i = 0; i < d; ++i) rounded[i] = numeric::to_bf16(key[i]);
                   std::uint16_t* to = cache->k + cache->key_index(row.slot, head, row.position, 0);
                   for (int i = 0; i < d; i += 4) std::copy_n(rounded + i, 4, to + cache->key_offset(i));
                 },
                 [&](const graph::Row& row, int head, const float* x, float factor) {
                   std::uint16_t rounded[kMostHeadDim];
-                  for (int i = 0; i < d; ++i) rounded[i] = to_bf16(x[i] * factor);
+                  for (int i = 0; i < d; ++i) rounded[i] = numeric::to_bf16(x[i] * factor);
                   std::uint16_t* to = cache->v + cache->value_index(row.slot, head, row.position, 0);
                   for (int i = 0; i < d; i += 8)
                     for (int j = 0; j < 8; ++j) to[cache->value_offset(i) + j * 4] = rounded[i + j];

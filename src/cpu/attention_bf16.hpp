@@ -6,12 +6,12 @@
 #include <cstddef>
 #include <limits>
 
-#include "checkpoint/bf16.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/norm_rope.hpp"
 #include "cpu/share.hpp"
 #include "graph/graph.hpp"
 #include "link/kv.hpp"
+#include "numeric/bf16.hpp"
 
 namespace lapidary::cpu {
 

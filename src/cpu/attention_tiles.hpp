@@ -16,8 +16,8 @@
 #include <utility>
 
 #include "cpu/attention_bf16.hpp"
-#include "cpu/math.hpp"
 #include "cpu/vec.hpp"
+#include "numeric/math.hpp"
 
 namespace lapidary::cpu {
 
@@ -42,8 +42,8 @@ class TiledAttention {
         for (int head = 0; head < 2 * Pairs; ++head) {
           float& max = state.max[head];
           const float before = std::exchange(max, std::max(max, find_most(scores[head], begin, end)));
-          keep[head] = exp(before - max);
-          state.sum[head] = fused(state.sum[head], keep[head], weigh(scores[head], max));
+          keep[head] = numeric::exp(before - max);
+          state.sum[head] = numeric::fused(state.sum[head], keep[head], weigh(scores[head], max));
           H::round(head, scores[head], kTile, p);
         }
         H::mix(p, keep, tiles.values(tile), tiles.keys(std::min(tile + 1, tiles.last())), begin, end, {0, d / 8}, out);
@@ -80,7 +80,7 @@ class TiledAttention {
         for (int i = 0; i < mine.end; ++i) {
           const float before = std::exchange(max, std::max(max, room.most[i][head]));
           if (i < mine.begin) continue;
-          room.keep[i][head] = exp(before - max);
+          room.keep[i][head] = numeric::exp(before - max);
           room.sums[i][head] = weigh(room.scores[i][head], max);
           Heads<Pairs>::round(head, room.scores[i][head], kTile, factors<Pairs>(room, i));
         }
@@ -102,7 +102,7 @@ class TiledAttention {
                tiles.begin(tile), tiles.end(tile), mine, room.out);
         for (int head = 0; head < 2 * Pairs; ++head) {
           state.max[head] = std::max(state.max[head], room.most[i][head]);
-          state.sum[head] = fused(state.sum[head], room.keep[i][head], room.sums[i][head]);
+          state.sum[head] = numeric::fused(state.sum[head], room.keep[i][head], room.sums[i][head]);
         }
       }
       if (chunk.end > tiles.last()) H::finish(job, room.out, state.sum, mine);
@@ -168,7 +168,7 @@ class TiledAttention {
   // Scores to probabilities, up to the final division; returns their sum. s: [kTile]
   static float weigh(float* s, float max) {
     LAPIDARY_SIDE_BY_SIDE
-    for (int i = 0; i < kTile; ++i) s[i] = exp(s[i] - max);
+    for (int i = 0; i < kTile; ++i) s[i] = numeric::exp(s[i] - max);
     Vec sum = Vec::broadcast(0.0f);
     for (int i = 0; i < kTile; i += kLanes) sum = sum + Vec::load(s + i);
     float lanes[kLanes];

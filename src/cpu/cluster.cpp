@@ -1,11 +1,11 @@
 // The head of an assistant that scores only the tokens of a few clusters.
 #include <algorithm>
 
-#include "cpu/dequant.hpp"
 #include "cpu/dot.hpp"
 #include "cpu/kernels.hpp"
-#include "cpu/math.hpp"
 #include "cpu/share.hpp"
+#include "numeric/dequant.hpp"
+#include "numeric/math.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -19,7 +19,7 @@ void multiply_tokens(const float* x, const link::Matrix& table, const std::int32
   alignas(64) float sums[kTogether * kLanes] = {};
   for (int k = 0; k < table.cols; k += kBlock) {
     const int length = std::min(kBlock, table.cols - k);
-    for (int j = 0; j < count; ++j) dequantise(table, 0, tokens[j], k, length, panel + j * kBlock);
+    for (int j = 0; j < count; ++j) numeric::dequantise(table.row(0, tokens[j]), k, length, panel + j * kBlock);
     const float* at[] = {x + k};
     for (int j = 0; j < count; ++j) dot_tile<1, 1>(at, panel + j * kBlock, kBlock, length, sums + j * kLanes, 0);
   }
@@ -30,7 +30,7 @@ void multiply_tokens(const float* x, const link::Matrix& table, const std::int32
 
 void top(int rows, In scores, int count, int used, OutIds ids, Part part) {
   for_each_own(rows, part, [&](int r) {
-    const auto score = [z = scores[r]](std::int32_t i) { return or_lowest(z[i]); };
+    const auto score = [z = scores[r]](std::int32_t i) { return numeric::or_lowest(z[i]); };
     // The best so far, in order: most lose against the last of them.
     std::int32_t* best = ids[r];
     int found = 0;

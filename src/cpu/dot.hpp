@@ -2,8 +2,8 @@
 // tree. A tile holds R x C sums in registers; its size decides speed, never a result.
 #pragma once
 
-#include "cpu/math.hpp"
 #include "cpu/vec.hpp"
+#include "numeric/math.hpp"
 
 namespace lapidary::cpu {
 
@@ -34,7 +34,7 @@ inline void dot_tile(const float* const* x, const float* w, std::size_t w_stride
     for (int r = 0; r < R; ++r) {
       for (int c = 0; c < C; ++c) {
         float& lane = sums[r * sum_stride + c * kLanes + i % kLanes];
-        lane = fused(x[r][i], w[c * w_stride + i], lane);
+        lane = numeric::fused(x[r][i], w[c * w_stride + i], lane);
       }
     }
   }

@@ -2,16 +2,16 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cpu/dequant.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/norm.hpp"
 #include "cpu/share.hpp"
+#include "numeric/dequant.hpp"
 
 namespace lapidary::cpu {
 
 void embed(Rows rows, const link::Matrix& table, float scale, Out out, Part part) {
   for_each_own(static_cast<int>(rows.size()), part, [&](int r) {
-    dequantise(table, 0, rows[r].token, 0, table.cols, out[r]);
+    numeric::dequantise(table.row(0, rows[r].token), 0, table.cols, out[r]);
     for (int i = 0; i < table.cols; ++i) out[r][i] *= scale;
   });
 }
@@ -46,7 +46,7 @@ void ple_inputs(Rows rows, In projected, const link::Matrix& table, const float*
     for (int piece = 0; piece < width; piece += kPiece) {
       float entry[kPiece];
       const int count = std::min(kPiece, width - piece);
-      dequantise(table, 0, rows[r].token, begin + piece, count, entry);
+      numeric::dequantise(table.row(0, rows[r].token), begin + piece, count, entry);
       for (int i = 0; i < count; ++i) {
         to[piece + i] = (to[piece + i] * factor * norm[piece + i] + entry[i] * table_scale) * kHalfRoot;
       }

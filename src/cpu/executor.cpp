@@ -13,6 +13,7 @@
 #include "cpu/linear_q8.hpp"
 #include "cpu/maxima.hpp"
 #include "cpu/memory.hpp"
+#include "cpu/q8_steps.hpp"
 #include "cpu/read_limit.hpp"
 #include "cpu/team.hpp"
 #include "link/play.hpp"
@@ -90,7 +91,7 @@ class CpuExecutor final : public link::Executor {
  public:
   CpuExecutor(const link::Program& program, const Instructions& instructions)
       : program_(program), instructions_(instructions), arena_(program.plan.arena_bytes), kv_(program.plan.kv_bytes),
-        scales_(program.plan.repacked_bytes), rooms_(link::q8_room_size(program).bytes() * program.plan.threads),
+        scales_(program.plan.repacked_bytes), rooms_(q8_room_size(program).bytes() * program.plan.threads),
         slots_(program), states_(program.plan.sessions), maxima_(program.plan.verify_rows * kMostStretches), team_(program.plan.threads) {
     for (Memory* memory : {&arena_, &kv_, &scales_, &rooms_}) memory->use_huge_pages();
     arena_.commit();
@@ -155,8 +156,8 @@ class CpuExecutor final : public link::Executor {
     }
     const link::KvCacheBf16& cache = caches_bf16_[layer];
     for (std::size_t i = 0; i < k.size(); ++i) {
-      k[i] = from_bf16(cache.k[cache.key_index(slot, kv_head, position, static_cast<int>(i))]);
-      v[i] = from_bf16(cache.v[cache.value_index(slot, kv_head, position, static_cast<int>(i))]);
+      k[i] = numeric::from_bf16(cache.k[cache.key_index(slot, kv_head, position, static_cast<int>(i))]);
+      v[i] = numeric::from_bf16(cache.v[cache.value_index(slot, kv_head, position, static_cast<int>(i))]);
     }
   }
 
@@ -372,7 +373,7 @@ class CpuExecutor final : public link::Executor {
   }
 
   void lay_out_rooms() {
-    const link::Q8RoomSize room = link::q8_room_size(program_);
+    const Q8RoomSize room = q8_room_size(program_);
     if (!room.bytes()) return;
     for (int thread = 0; thread < program_.plan.threads; ++thread) {
       std::byte* at = rooms_.data() + room.bytes() * static_cast<std::size_t>(thread);

@@ -1,6 +1,6 @@
 #include "cpu/kernels.hpp"
-#include "cpu/math.hpp"
 #include "cpu/product.hpp"
+#include "numeric/math.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -42,7 +42,7 @@ void linear_gelu_gate(int rows, In x, const link::Matrix& weight, In factor, Out
       for_each_product(lines, weight, 0, range, [&](int line, int n, int count, const float* y) {
         const float* f = factor[first + line] + n;
         float* to = lines.out[line] + n;
-        for (int j = 0; j < count; ++j) to[j] = gelu(y[j]) * f[j];
+        for (int j = 0; j < count; ++j) to[j] = numeric::gelu(y[j]) * f[j];
       });
     });
   });
@@ -54,7 +54,7 @@ void linear_softcap(int rows, In x, const link::Matrix& weight, float cap, Out o
       if (cap == 0.0f) return multiply(lines, weight, 0, range);
       for_each_product(lines, weight, 0, range, [&](int line, int n, int count, const float* y) {
         float* to = lines.out[line] + n;
-        for (int j = 0; j < count; ++j) to[j] = cap * tanh(y[j] / cap);
+        for (int j = 0; j < count; ++j) to[j] = cap * numeric::tanh(y[j] / cap);
       });
     });
   });

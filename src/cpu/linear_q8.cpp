@@ -3,8 +3,8 @@
 #include <array>
 
 #include "cpu/expert_rows.hpp"
-#include "cpu/math.hpp"
 #include "cpu/maxima.hpp"
+#include "numeric/math.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -72,16 +72,16 @@ std::array<float*, kTileRows> products_of(const Q8Room& room) {
   return rows;
 }
 
-// y = gelu(gate) * factor
+// y = numeric::gelu(gate) * factor
 void gelu_times(const float* gate, const float* factor, int count, float* y) {
   LAPIDARY_SIDE_BY_SIDE
-  for (int i = 0; i < count; ++i) y[i] = gelu(gate[i]) * factor[i];
+  for (int i = 0; i < count; ++i) y[i] = numeric::gelu(gate[i]) * factor[i];
 }
 
-// y = cap * tanh(y / cap)
+// y = cap * numeric::tanh(y / cap)
 void soft_cap(float cap, int count, float* y) {
   LAPIDARY_SIDE_BY_SIDE
-  for (int i = 0; i < count; ++i) y[i] = cap * tanh(y[i] / cap);
+  for (int i = 0; i < count; ++i) y[i] = cap * numeric::tanh(y[i] / cap);
 }
 
 // y = w x for the weight rows of these steps
@@ -89,7 +89,7 @@ void multiply(Tile& tile, const Q8Kernels& kernels, const Q8Weights& w, float* c
   kernels.multiply(w, tile.quantised(kernels, w), y, steps);
 }
 
-// y = gelu(gate x) * (up x)
+// y = numeric::gelu(gate x) * (up x)
 void gelu_mul(Tile& tile, const Q8Kernels& kernels, const Q8Weights& gate, const Q8Weights& up, float* const* y,
               const Q8Room& room, Range steps) {
   const auto gates = products_of(room);

@@ -5,9 +5,9 @@
 #include <cassert>
 
 #include "cpu/kernels.hpp"
-#include "cpu/math.hpp"
 #include "cpu/share.hpp"
 #include "graph/shape.hpp"
+#include "numeric/math.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -53,7 +53,7 @@ void moe_combine(int rows, Out h, In dense, In experts, In weights, int used, co
     for (int slot = 0; slot < used; ++slot) {
       const float weight = weights[r][slot];
       const float* expert = experts[r] + static_cast<std::size_t>(slot) * n;
-      for (int i = 0; i < n; ++i) mixed[i] = fused(weight, expert[i], mixed[i]);
+      for (int i = 0; i < n; ++i) mixed[i] = numeric::fused(weight, expert[i], mixed[i]);
     }
     const float mixed_factor = inverse_rms(mixed, n, epsilon), dense_factor = inverse_rms(dense[r], n, epsilon);
     for (int i = 0; i < n; ++i)

@@ -1,10 +1,10 @@
 #include "cpu/product.hpp"
 
-#include "cpu/dequant.hpp"
 #include "cpu/dot.hpp"
-#include "cpu/math.hpp"
 #include "cpu/product_affine.hpp"
 #include "cpu/product_bf16.hpp"
+#include "numeric/dequant.hpp"
+#include "numeric/math.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -45,7 +45,7 @@ void multiply_panel(const Lines& lines, const link::Matrix& w, int expert, int f
   std::fill_n(sums, lines.count * kLineSums, 0.0f);
   for (int k = 0; k < w.cols; k += kBlock) {
     const int length = std::min(kBlock, w.cols - k);
-    for (int j = 0; j < count; ++j) dequantise(w, expert, first + j, k, length, panel + j * kPanelStride);
+    for (int j = 0; j < count; ++j) numeric::dequantise(w.row(expert, first + j), k, length, panel + j * kPanelStride);
     for (int l = 0; l < lines.count;) {
       const float* const* x = lines.x.data() + l;
       float* line_sums = sums + l * kLineSums;
@@ -73,7 +73,7 @@ void multiply_gelu_mul(const Lines& lines, const link::Matrix& gate, const link:
   multiply(lines, up, expert, range);
   for_each_product(lines, gate, expert, range, [&](int line, int n, int count, const float* y) {
     float* out = lines.out[line] + n;
-    for (int j = 0; j < count; ++j) out[j] = gelu(y[j]) * out[j];
+    for (int j = 0; j < count; ++j) out[j] = numeric::gelu(y[j]) * out[j];
   });
 }
 

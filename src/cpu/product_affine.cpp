@@ -1,36 +1,29 @@
 #include "cpu/product_affine.hpp"
 
-#include "cpu/affine.hpp"
 #include "cpu/vec.hpp"
+#include "numeric/affine.hpp"
 
 namespace lapidary::cpu {
 namespace {
 
-// One weight row of a matrix.
-struct WeightRow {
-  const link::Matrix& matrix;
-  const std::byte* values;
-  const std::byte* scales;
-  const std::byte* biases;
-
-  WeightRow(const link::Matrix& w, std::size_t expert, std::size_t row)
-      : matrix(w), values(w.values + expert * w.expert_bytes + row * w.row_bytes),
-        scales(w.scales + expert * w.scale_expert_bytes + row * w.scale_row_bytes),
-        biases(w.biases + expert * w.scale_expert_bytes + row * w.scale_row_bytes) {}
-};
+using numeric::Affine;
+using numeric::Floats;
+using numeric::read_number;
+using numeric::read_vector;
+using numeric::StoredRow;
 
 // y[r] = x[r] . w
 template <int R, int Bits>
-void multiply_row(const float* const* x, const WeightRow& w, float* y) {
+void multiply_row(const float* const* x, const StoredRow& w, float* y) {
   Floats sum[R][2] = {};
-  const Storage& storage = w.matrix.storage;
+  const Storage& storage = w.storage;
   const std::byte* from = w.values;
-  for (int begin = 0, group = 0; begin < w.matrix.cols; begin += storage.group, ++group) {
+  for (int begin = 0, group = 0; begin < w.cols; begin += storage.group, ++group) {
     const Affine affine(read_number(storage.type, w.scales, group), read_number(storage.type, w.biases, group));
-    for_each_eight<Bits>(from, storage.group, affine, [&](int i, Floats low, Floats high) {
+    numeric::for_each_eight<Bits>(from, storage.group, affine, [&](int i, Floats low, Floats high) {
       for (int r = 0; r < R; ++r) {
-        sum[r][0] = fused(read_vector<Floats>(x[r] + begin + i), low, sum[r][0]);
-        sum[r][1] = fused(read_vector<Floats>(x[r] + begin + i + 4), high, sum[r][1]);
+        sum[r][0] = numeric::fused(read_vector<Floats>(x[r] + begin + i), low, sum[r][0]);
+        sum[r][1] = numeric::fused(read_vector<Floats>(x[r] + begin + i + 4), high, sum[r][1]);
       }
     });
     from += storage.group / 8 * Bits;
@@ -43,14 +36,14 @@ void multiply_row(const float* const* x, const WeightRow& w, float* y) {
 }
 
 template <int R>
-void multiply_row(const float* const* x, const WeightRow& w, float* y) {
-  switch (w.matrix.storage.bits) {
+void multiply_row(const float* const* x, const StoredRow& w, float* y) {
+  switch (w.storage.bits) {
     case 2: return multiply_row<R, 2>(x, w, y);
     case 3: return multiply_row<R, 3>(x, w, y);
     case 4: return multiply_row<R, 4>(x, w, y);
     case 5: return multiply_row<R, 5>(x, w, y);
     case 6: return multiply_row<R, 6>(x, w, y);
-    default: assert(w.matrix.storage.bits == 8); return multiply_row<R, 8>(x, w, y);
+    default: assert(w.storage.bits == 8); return multiply_row<R, 8>(x, w, y);
   }
 }
 
@@ -58,7 +51,7 @@ void multiply_row(const float* const* x, const WeightRow& w, float* y) {
 
 void multiply_affine(const Lines& lines, const link::Matrix& w, int expert, int first, int count, Products& y) {
   for (int j = 0; j < count; ++j) {
-    const WeightRow row(w, static_cast<std::size_t>(expert), static_cast<std::size_t>(first + j));
+    const StoredRow row = w.row(expert, first + j);
     float products[4];
     switch (lines.count) {
       case 4: multiply_row<4>(lines.x.data(), row, products); break;

@@ -3,11 +3,11 @@
 #include <bit>
 #include <cstring>
 
-#include "checkpoint/bf16.hpp"
-#include "cpu/math.hpp"
 #include "cpu/product_bf16_row.hpp"
 #include "cpu/vec.hpp"
-#include "cpu/weave.hpp"
+#include "numeric/bf16.hpp"
+#include "numeric/math.hpp"
+#include "numeric/weave.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -31,11 +31,12 @@ struct WeightRows {
   float one(int row, int col) const {
     std::uint16_t bits;
     std::memcpy(&bits, at(row, col), sizeof bits);
-    return from_bf16(bits);
+    return numeric::from_bf16(bits);
   }
   Vec eight(int row, int col) const {
-    const auto halves = read_vector<Halves>(at(row, col));
-    return std::bit_cast<Vec>(std::array<Halves, 2>{weave_low(Halves{}, halves), weave_high(Halves{}, halves)});
+    using numeric::Halves;
+    const auto halves = numeric::read_vector<Halves>(at(row, col));
+    return std::bit_cast<Vec>(std::array<Halves, 2>{numeric::weave_low(Halves{}, halves), numeric::weave_high(Halves{}, halves)});
   }
 };
 
@@ -66,7 +67,7 @@ void multiply_from(int begin, const float* const* x, const WeightRows& w, float*
     for (int r = 0; r < R; ++r)
       for (int c = 0; c < C; ++c) {
         float& lane = sums[r * kLineSums + c * kLanes + i % kLanes];
-        lane = fused(x[r][i], w.one(c, i), lane);
+        lane = numeric::fused(x[r][i], w.one(c, i), lane);
       }
 }
 

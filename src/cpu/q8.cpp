@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "cpu/small_floats.hpp"
+#include "numeric/small_floats.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -23,7 +23,7 @@ std::uint32_t scale_word(const Storage& storage, const std::byte* scales, const 
   if (storage.encoding == Encoding::affine)
     return half_word(biases + 2 * group) | static_cast<std::uint32_t>(half_word(scales + 2 * group)) << 16;
   const auto code = std::to_integer<std::uint8_t>(scales[group]);
-  const float scale = storage.encoding == Encoding::mxfp4 ? from_e8m0(code) : kE4m3[code];
+  const float scale = storage.encoding == Encoding::mxfp4 ? numeric::from_e8m0(code) : numeric::kE4m3[code];
   return std::bit_cast<std::uint32_t>(0.5f * scale);  // no more bits than bfloat16 has
 }
 
@@ -88,7 +88,7 @@ void quantise_row(const float* x, int groups, Q8Form form, std::int8_t* q, float
 int code_at(const std::uint8_t* w, int i, Codes codes) {
   const int bits = bits_of(codes), first = i * bits, last = first + bits - 1;
   const int value = (w[first / 8] | w[last / 8] << 8 * (last / 8 - first / 8)) >> first % 8 & ((1 << bits) - 1);
-  return codes == Codes::e2m1 ? static_cast<int>(2.0f * kE2m1[value]) : value;
+  return codes == Codes::e2m1 ? static_cast<int>(2.0f * numeric::kE2m1[value]) : value;
 }
 
 std::int32_t dot(const std::uint8_t* w, const std::int8_t* q, Q8Format format) {
@@ -151,6 +151,16 @@ Walk::Walk(int rows, int cols, Order order) : order_(order), rows_(rows), quarte
     }
     if (nearest > best) best = nearest, shift_ = shift;
   }
+}
+
+bool has_q8(const link::Matrix& matrix) {
+  const Encoding encoding = matrix.storage.encoding;
+  return (encoding == Encoding::affine && matrix.storage.type == DType::bf16) || encoding == Encoding::mxfp4 || encoding == Encoding::nvfp4;
+}
+
+std::size_t scale_words(const link::Matrix& matrix) {
+  const std::size_t rows = static_cast<std::size_t>(matrix.rows + kStreams - 1) / kStreams * kStreams;
+  return rows * (matrix.cols / matrix.storage.group);
 }
 
 void interleave_scales(const link::Matrix& matrix, int expert, Order order, std::uint32_t* scales) {

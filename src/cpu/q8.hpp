@@ -20,13 +20,13 @@
 #include <cstdint>
 
 #include "cpu/share.hpp"
-#include "link/numeric.hpp"
+#include "link/weight.hpp"
 
 namespace lapidary::cpu {
 
 inline constexpr float kLeastQ8 = 0x1p-121f;
 inline constexpr int kTileRows = 8;    // activation rows that meet the weights together
-inline constexpr int kStreams = link::kScaleRows;  // weight rows of a step
+inline constexpr int kStreams = 4;  // weight rows of a step
 
 // Unsigned integers of so many bits, or floats of 4.
 enum class Codes : std::uint8_t { u2, u3, u4, u5, u6, u8, e2m1 };
@@ -117,8 +117,12 @@ struct Q8Weights {
   const std::uint32_t* scales = nullptr;   // [steps, groups, kStreams]: bias | scale << 16, bfloat16 both; without biases 0
 };
 
-using link::has_q8;
-using link::scale_words;
+// Weights that are integers of up to 8 bits times a scale: affine ones with bfloat16 scales, mxfp4, nvfp4.
+bool has_q8(const link::Matrix& matrix);
+
+// Scales and biases are read interleaved, for kStreams rows together: a copy of uint32, one for each group of a row, for one matrix
+// or one expert.
+std::size_t scale_words(const link::Matrix& matrix);
 
 // Fills the scale_words(matrix) of the matrix or of one expert, for kernels that take rows in this order.
 void interleave_scales(const link::Matrix& matrix, int expert, Order order, std::uint32_t* scales);

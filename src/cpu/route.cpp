@@ -2,8 +2,8 @@
 #include <cassert>
 
 #include "cpu/kernels.hpp"
-#include "cpu/math.hpp"
 #include "cpu/share.hpp"
+#include "numeric/math.hpp"
 
 namespace lapidary::cpu {
 void route(int rows, In scores, const float* expert_scale, int experts, int used, OutIds ids, Out weights, Part part) {
@@ -15,7 +15,7 @@ void route(int rows, In scores, const float* expert_scale, int experts, int used
     float* weight = weights[r];
     float sum = 0.0f;
     for (int slot = 0; slot < used; ++slot) {
-      weight[slot] = exp(z[picked[slot]] - z[picked[0]]);
+      weight[slot] = numeric::exp(z[picked[slot]] - z[picked[0]]);
       sum += weight[slot];
     }
     for (int slot = 0; slot < used; ++slot) weight[slot] = weight[slot] / sum * expert_scale[picked[slot]];

@@ -9,17 +9,22 @@
 #include <span>
 
 #include "cpu/kernels.hpp"
-#include "cpu/math.hpp"
 #include "cpu/maxima.hpp"
-#include "cpu/noise.hpp"
 #include "cpu/share.hpp"
 #include "graph/graph.hpp"
+#include "numeric/math.hpp"
+#include "numeric/noise.hpp"
 
 namespace lapidary::cpu {
 namespace {
 
 using graph::Sampling;
 using graph::SelectRow;
+using numeric::exponential;
+using numeric::kBlockWords;
+using numeric::kNoiseLanes;
+using numeric::noise_words;
+using numeric::NoiseKey;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr int kBlock = kNoiseLanes * kBlockWords;  // tokens whose noise is computed at once
@@ -178,7 +183,7 @@ struct Weigher {
 
   float operator()(float y) const {
     const float z = (y - most) * inverse_temperature;
-    return z <= 0.0f ? exp(z) : 0.0f;  // not for what is not a number
+    return z <= 0.0f ? numeric::exp(z) : 0.0f;  // not for what is not a number
   }
 };
 

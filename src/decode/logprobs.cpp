@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cpu/math.hpp"
+#include "numeric/math.hpp"
 
 namespace lapidary::decode {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 constexpr std::size_t kBlock = 64;
 
-using cpu::or_lowest;
+using numeric::or_lowest;
 
 // The natural logarithm of the sum of exp(logit - most).
 double log_sum(std::span<const float> logits, float most) {
@@ -24,7 +24,7 @@ double log_sum(std::span<const float> logits, float most) {
     std::array<float, kBlock> block;
     block.fill(kMinusInfinity);
     std::copy(some.begin(), some.end(), block.begin());
-    for (float& value : block) value = cpu::exp(or_lowest(value) - most);
+    for (float& value : block) value = numeric::exp(or_lowest(value) - most);
     for (std::size_t i = 0; i < kBlock; ++i) lanes[i % lanes.size()] += static_cast<double>(block[i]);
   }
   double sum = 0.0;

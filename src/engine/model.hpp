@@ -12,6 +12,7 @@
 
 #include "decode/generation_config.hpp"
 #include "engine/drafting.hpp"
+#include "link/backend.hpp"
 #include "link/executor.hpp"
 #include "link/link.hpp"
 #include "text/chat.hpp"
@@ -28,7 +29,7 @@ struct ModelOptions {
   link::Options link{};
   std::optional<link::Numeric> numeric{};  // the model's usual one when not given
   DraftOptions draft{};
-  std::function<std::unique_ptr<link::Executor>(const link::Program&)> make_executor{};
+  link::BackendOptions backend{};
   std::function<void(const std::string&)> notice{};  // what did not work and was not asked for; null = nobody is told
 };
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "checkpoint/bf16.hpp"
+#include "numeric/bf16.hpp"
 
 namespace lapidary::link {
 namespace {
@@ -50,7 +50,7 @@ float widen_f16(std::uint16_t half) {
 float float_at(const Tensor& tensor, std::size_t i) {
   const std::byte* bytes = tensor.bytes.data();
   switch (tensor.type) {
-    case DType::bf16: return from_bf16(load<std::uint16_t>(bytes + 2 * i));
+    case DType::bf16: return numeric::from_bf16(load<std::uint16_t>(bytes + 2 * i));
     case DType::f16: return widen_f16(load<std::uint16_t>(bytes + 2 * i));
     default: return load<float>(bytes + 4 * i);
   }

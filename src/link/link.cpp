@@ -35,26 +35,6 @@ TokenCost cost_of(const Program& program, std::initializer_list<graph::SegmentId
   return cost;
 }
 
-void plan_repacking(Program& program) {
-  if (program.backend == Backend::metal) {
-    for (const Matrix& matrix : program.matrices)
-      if (matrix.values && !is_aligned(matrix)) program.plan.repacked_bytes += matrix.total_bytes();
-    return;
-  }
-  std::vector<bool> seen(program.matrices.size());
-  for (const graph::Segment& segment : program.graph->segments)
-    for (const graph::Step& step : segment.steps) {
-      if (!is_q8(program, step)) continue;
-      for (const graph::WeightId id : step.weights) {
-        if (id == graph::kNone || seen[id]) continue;
-        seen[id] = true;
-        const Matrix& matrix = program.matrices[id];
-        program.plan.repacked_bytes += scale_words(matrix) * sizeof(std::uint32_t) * std::max(1, matrix.experts);
-      }
-    }
-  if (program.plan.repacked_bytes) program.plan.room_bytes = q8_room_size(program).bytes() * program.plan.threads;
-}
-
 }  // namespace
 
 const graph::Graph* try_find_graph(const graph::Shape& shape, const graph::AssistantShape* assistant) {
@@ -77,7 +57,7 @@ Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const g
   const std::int32_t max_positions = checkpoint.config().shape.max_positions;
   const bool drafting = assistant.has_value();
   Program program{.checkpoint = std::move(checkpoint), .assistant = std::move(assistant), .graph = &graph,
-                  .backend = options.backend, .numeric = options.numeric,
+                  .backend = options.backend ? options.backend : backends().front(), .numeric = options.numeric,
                   .plan = plan_memory(graph, max_positions, drafting, options),
                   .matrices = {}, .vectors = {}, .ids = {}, .constants = {}, .orders = {}};
   check_limit(program.plan);
@@ -118,31 +98,10 @@ Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const g
       program.plan.weights_mapped_bytes += matrix.total_bytes();
     }
   }
-  plan_repacking(program);
-  if (options.room_bytes) program.plan.room_bytes += options.room_bytes(program);
+  program.plan.repacked_bytes = program.backend->repacked_bytes(program);
+  program.plan.room_bytes = program.backend->room_bytes(program);
   check_limit(program.plan);
   return program;
-}
-
-bool is_q8(const Program& program, const graph::Step& step) {
-  if (program.backend != Backend::cpu || program.numeric != Numeric::fast || !multiplies(step.op)) return false;
-  return std::ranges::all_of(step.weights, [&](graph::WeightId id) {
-    return id == graph::kNone || has_q8(program.matrices[id]);
-  });
-}
-
-Q8RoomSize q8_room_size(const Program& program) {
-  Q8RoomSize room;
-  for (const graph::Segment& segment : program.graph->segments)
-    for (const graph::Step& step : segment.steps) {
-      if (!is_q8(program, step)) continue;
-      room.inputs = std::max<std::size_t>(room.inputs, step.dims.k);
-      for (const graph::WeightId id : step.weights)
-        if (id != graph::kNone) room.groups = std::max<std::size_t>(room.groups, step.dims.k / program.matrices[id].storage.group);
-      if (step.op == Op::linear_gelu_mul || step.op == Op::expert_gelu_mul)
-        room.outputs = std::max<std::size_t>(room.outputs, step.dims.n[0]);
-    }
-  return room;
 }
 
 std::int64_t bytes_per_row(const Program& program, const graph::Step& step, graph::WeightId id) {
@@ -175,8 +134,8 @@ TokenCost cost_of_token(const Program& program) {
 
 TokenCost cost_of_draft(const Program& program) { return cost_of(program, {graph::SegmentId::draft}); }
 
-std::string variant_of(const Program& program, const graph::Step& step) {
-  std::string text = std::string(name_of(step.op)) + (is_q8(program, step) ? "_q8" : "_f32"), last;
+std::string variant_name(const Program& program, const graph::Step& step, std::string_view arithmetic) {
+  std::string text = std::string(name_of(step.op)) + "_" + std::string(arithmetic), last;
   for (const graph::WeightId id : step.weights) {
     if (id == graph::kNone || !program.matrices[id].values) continue;
     const std::string storage = name_of(program.matrices[id].storage);

@@ -9,6 +9,7 @@
 
 #include "checkpoint/checkpoint.hpp"
 #include "graph/graph.hpp"
+#include "link/backend.hpp"
 #include "link/plan.hpp"
 #include "link/weight.hpp"
 
@@ -18,7 +19,7 @@ struct Program {
   Checkpoint checkpoint;                 // keeps the files mapped
   std::optional<Checkpoint> assistant;   // drafts for it
   const graph::Graph* graph = nullptr;
-  Backend backend = Backend::cpu;
+  const Backend* backend = nullptr;      // it was linked for
   Numeric numeric = Numeric::exact;
   MemoryPlan plan;
   std::vector<Matrix> matrices;          // by WeightId; empty for vectors
@@ -36,20 +37,6 @@ const graph::Graph& find_graph(const graph::Shape& shape, const std::string& whe
 // Without an assistant nothing of its is bound, and the draft segment cannot run.
 Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const graph::Graph& graph, const Options& options);
 
-// Whether the step multiplies quantised activations.
-bool is_q8(const Program& program, const graph::Step& step);
-// What one thread needs room for in such steps: 8 quantised rows of the longest input, factors of 8 rows of the most groups, 8 rows
-// of the longest output that waits for its gate.
-struct Q8RoomSize {
-  std::size_t inputs = 0, groups = 0, outputs = 0;
-
-  std::size_t quantised_bytes() const { return 8 * inputs; }
-  std::size_t factor_bytes() const { return 8 * 8 * groups * sizeof(float); }  // 8 for each row and group
-  std::size_t product_bytes() const { return 8 * outputs * sizeof(float); }
-  std::size_t bytes() const { return quantised_bytes() + factor_bytes() + product_bytes(); }
-};
-Q8RoomSize q8_room_size(const Program& program);
-
 // Bytes of a weight that one row of `step` reads: one row of a table it looks up, the experts in use.
 std::int64_t bytes_per_row(const Program& program, const graph::Step& step, graph::WeightId id);
 
@@ -66,6 +53,8 @@ TokenCost cost_of_token(const Program& program);
 TokenCost cost_of_draft(const Program& program);  // one more draft by the assistant
 
 // "linear_q8 affine4/64": the kernel variant a step is bound to.
-std::string variant_of(const Program& program, const graph::Step& step);
+inline std::string variant_of(const Program& program, const graph::Step& step) { return program.backend->variant_of(program, step); }
+// The same where `arithmetic` says how the step computes: "q8".
+std::string variant_name(const Program& program, const graph::Step& step, std::string_view arithmetic);
 
 }  // namespace lapidary::link

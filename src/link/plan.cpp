@@ -20,8 +20,6 @@ void check_range(const char* flag, std::int32_t value, std::int32_t most) {
 
 }  // namespace
 
-std::string_view name_of(Backend backend) { return backend == Backend::cpu ? "cpu" : "metal"; }
-
 MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, bool drafting, const Options& options) {
   const graph::Shape& shape = graph.shape;
   MemoryPlan plan;

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "graph/graph.hpp"
@@ -12,15 +11,10 @@
 
 namespace lapidary::link {
 
-struct Program;
-
-// Who runs the graph. It decides what must be copied beside the mapped weights.
-enum class Backend : std::uint8_t { cpu, metal };
-std::string_view name_of(Backend backend);
+struct Backend;
 
 struct Options {
-  Backend backend = Backend::cpu;
-  std::size_t (*room_bytes)(const Program&) = nullptr;  // what the backend needs to work in, besides what is planned for all
+  const Backend* backend = nullptr;              // who runs the graph; null = the first there is
   std::int32_t context_tokens = 0;               // 0 = kDefaultContext, or less where the model ends earlier
   std::int32_t chunk_rows = 0;                   // 0 = the graph's chunk_max
   std::int32_t sessions = 1;
@@ -54,8 +48,8 @@ struct MemoryPlan {
   std::size_t kv_bytes = 0;              // reserved for the whole context, committed by use
   std::size_t arena_bytes = 0;
   std::size_t constants_bytes = 0;       // norms and scales widened to float32, orders of tokens as int32
-  std::size_t repacked_bytes = 0;        // scales and biases as the fast mode of the CPU reads them; for a GPU, tensors at odd addresses
-  std::size_t room_bytes = 0;            // to work in: of all threads for quantised rows, or what a GPU needs beside the arena
+  std::size_t repacked_bytes = 0;        // weights that the backend reads in another order or at other addresses
+  std::size_t room_bytes = 0;            // what the backend works in, beside the arena
   std::size_t text_bytes = 0;            // tokenizer, grammars' vocabulary, index of repetitions: whoever has them counts them
   std::size_t kv_bytes_per_token = 0;    // of layers that keep every position
   std::optional<std::size_t> limit_bytes{};  // on what is anonymous

@@ -1,10 +1,12 @@
 // A weight as a kernel sees it: pointers into the mapped file, at any alignment.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 
 #include "checkpoint/storage.hpp"
+#include "numeric/dequant.hpp"
 
 namespace lapidary::link {
 
@@ -21,6 +23,14 @@ struct Matrix {
   std::size_t expert_bytes = 0;
   std::size_t scale_row_bytes = 0;    // of biases too
   std::size_t scale_expert_bytes = 0;
+
+  numeric::StoredRow row(int expert, int r) const {
+    assert(r >= 0 && r < rows);
+    const std::size_t e = static_cast<std::size_t>(expert), at = static_cast<std::size_t>(r);
+    const std::size_t scale_row = e * scale_expert_bytes + at * scale_row_bytes;
+    return {storage, cols, values + e * expert_bytes + at * row_bytes, scales ? scales + scale_row : nullptr,
+            biases ? biases + scale_row : nullptr};
+  }
 
   std::size_t total_bytes() const {
     const std::size_t count = static_cast<std::size_t>(experts ? experts : 1) * rows;

@@ -6,15 +6,16 @@
 #include <map>
 #include <optional>
 
-#include "checkpoint/bf16.hpp"
 #include "checkpoint/error.hpp"
 #include "link/play.hpp"
 #include "link/slots.hpp"
+#include "metal/backend.hpp"
 #include "metal/capture.hpp"
 #include "metal/read_limit.hpp"
 #include "metal/replay.hpp"
 #include "metal/signpost.hpp"
 #include "metal/step_clock.hpp"
+#include "numeric/bf16.hpp"
 
 namespace lapidary::metal {
 namespace {
@@ -117,7 +118,7 @@ class MetalExecutor final : public link::Executor {
     const auto read = [&](std::size_t offset_bytes, std::span<float> out) {
       for (std::size_t i = 0; i < out.size(); ++i) {
         const std::size_t element = row * out.size() + i;
-        if (program_.plan.bf16_kv) out[i] = from_bf16(reinterpret_cast<const std::uint16_t*>(session + offset_bytes)[element]);
+        if (program_.plan.bf16_kv) out[i] = numeric::from_bf16(reinterpret_cast<const std::uint16_t*>(session + offset_bytes)[element]);
         else out[i] = reinterpret_cast<const float*>(session + offset_bytes)[element];
       }
     };
@@ -511,7 +512,7 @@ class MetalExecutor final : public link::Executor {
 }  // namespace
 
 std::unique_ptr<link::Executor> make_executor(const link::Program& program, const CaptureOptions& capture) {
-  assert(program.backend == link::Backend::metal);
+  assert(program.backend == &kBackend);
   check_capture(capture);
   const Interval interval(Work::load);
   return std::make_unique<MetalExecutor>(program, capture);

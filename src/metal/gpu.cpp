@@ -77,9 +77,9 @@ MTL::Size groups_of(const Dispatch& dispatch, int rows) {
 }
 
 void encode(MTL::ComputeCommandEncoder* encoder, const Dispatch& dispatch, int rows) {
-  encoder->setComputePipelineState(dispatch.pipeline);
+  encoder->setComputePipelineState(pipeline_of(dispatch));
   for (const Binding& binding : dispatch.bindings)
-    encoder->setBuffer(binding.slice.buffer, binding.slice.offset_bytes, static_cast<NS::UInteger>(binding.index));
+    encoder->setBuffer(buffer_of(binding.slice), binding.slice.offset_bytes, static_cast<NS::UInteger>(binding.index));
   if (dispatch.threadgroup_bytes)
     encoder->setThreadgroupMemoryLength(static_cast<NS::UInteger>(dispatch.threadgroup_bytes), 0);
   encoder->dispatchThreadgroups(groups_of(dispatch, rows), MTL::Size(static_cast<NS::UInteger>(dispatch.threads), 1, 1));

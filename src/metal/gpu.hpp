@@ -9,10 +9,15 @@
 
 #include <Metal/Metal.hpp>
 
+#include "gpu/step.hpp"
 #include "metal/archive.hpp"
-#include "metal/step.hpp"
 
 namespace lapidary::metal {
+
+using namespace gpu;  // steps, dispatches and slices are those of every GPU
+
+inline MTL::Buffer* buffer_of(const Slice& slice) { return static_cast<MTL::Buffer*>(slice.buffer); }
+inline MTL::ComputePipelineState* pipeline_of(const Dispatch& dispatch) { return static_cast<MTL::ComputePipelineState*>(dispatch.pipeline); }
 
 template <class T>
 using Owned = NS::SharedPtr<T>;

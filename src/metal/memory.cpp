@@ -95,7 +95,8 @@ Memory::Memory(const Gpu& gpu, const link::Program& program) : mask_words_(mask_
     one.slice = {buffer.get(), 0};
     buffers_.push_back(std::move(buffer));
   }
-  for (const Slice& slice : {states, counts, draft_row, now.run}) std::memset(slice.buffer->contents(), 0, slice.buffer->length());
+  for (const Slice& slice : {states, counts, draft_row, now.run})
+    std::memset(buffer_of(slice)->contents(), 0, buffer_of(slice)->length());
 }
 
 }  // namespace lapidary::metal

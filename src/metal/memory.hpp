@@ -7,16 +7,6 @@
 
 namespace lapidary::metal {
 
-inline constexpr int kRunsInFlight = 4;     // places in the ring of runs
-
-// What the host says about a run: once in the ring for each run that may be in flight, once where recorded commands read it.
-struct RunPlaces {
-  Slice run;     // layout::Run
-  Slice rows;    // layout::Row [chunk rows]
-  Slice masks;   // uint32 [verify rows, words]
-  Slice biases;  // layout::LogitBias [seats, layout::kBiasesMax]
-};
-
 class Memory {
  public:
   Memory(const Gpu& gpu, const link::Program& program);
@@ -47,7 +37,7 @@ std::size_t step_count(const graph::Graph& graph);
 
 template <class T>
 T* contents(const Slice& slice) {
-  return reinterpret_cast<T*>(static_cast<std::byte*>(slice.buffer->contents()) + slice.offset_bytes);
+  return reinterpret_cast<T*>(static_cast<std::byte*>(buffer_of(slice)->contents()) + slice.offset_bytes);
 }
 
 }  // namespace lapidary::metal

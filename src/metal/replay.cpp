@@ -30,11 +30,11 @@ Replay::Replay(Gpu& gpu, const std::vector<RecordedStep>& steps, int rows, const
     for (std::size_t i = 0; i < step.dispatches.size(); ++i) {
       const Dispatch& dispatch = step.dispatches[i];
       MTL::IndirectComputeCommand* command = commands_->indirectComputeCommand(number++);
-      if (gpu.forgets_pipelines() && std::ranges::find(to_set_, dispatch.pipeline) == to_set_.end())
-        to_set_.push_back(dispatch.pipeline);
-      command->setComputePipelineState(dispatch.pipeline);
+      if (gpu.forgets_pipelines() && std::ranges::find(to_set_, pipeline_of(dispatch)) == to_set_.end())
+        to_set_.push_back(pipeline_of(dispatch));
+      command->setComputePipelineState(pipeline_of(dispatch));
       for (const Binding& binding : dispatch.bindings)
-        command->setKernelBuffer(binding.slice.buffer, binding.slice.offset_bytes, static_cast<NS::UInteger>(binding.index));
+        command->setKernelBuffer(buffer_of(binding.slice), binding.slice.offset_bytes, static_cast<NS::UInteger>(binding.index));
       if (dispatch.threadgroup_bytes)
         command->setThreadgroupMemoryLength(static_cast<NS::UInteger>(dispatch.threadgroup_bytes), 0);
       if (step.barrier || i > 0) command->setBarrier();

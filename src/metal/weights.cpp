@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "checkpoint/error.hpp"
-#include "link/numeric.hpp"
+#include "gpu/alignment.hpp"
 
 namespace lapidary::metal {
 namespace {
@@ -79,7 +79,7 @@ void Weights::map_files(const Gpu& gpu, const link::Program& program) {
 void Weights::bind_matrices(const Gpu& gpu, const link::Program& program) {
   std::size_t copied_bytes = 0;
   for (const link::Matrix& matrix : program.matrices) {
-    if (!matrix.values || link::is_aligned(matrix)) continue;
+    if (!matrix.values || is_aligned(matrix)) continue;
     const link::Matrix copy = without_gaps(matrix);
     const auto experts = static_cast<std::size_t>(expert_count(matrix));
     copied_bytes += round_up(experts * copy.expert_bytes, kSliceAlignment) + 2 * round_up(experts * copy.scale_expert_bytes, kSliceAlignment);
@@ -95,7 +95,7 @@ void Weights::bind_matrices(const Gpu& gpu, const link::Program& program) {
   for (const link::Matrix& matrix : program.matrices) {
     BoundMatrix& bound = matrices_.emplace_back();
     if (!matrix.values) continue;
-    if (link::is_aligned(matrix)) {
+    if (is_aligned(matrix)) {
       bound = {&matrix, in_file(matrix.values), in_file(matrix.scales), in_file(matrix.biases)};
       continue;
     }

@@ -49,8 +49,8 @@ struct Cache {
     for (int head = 0; head < heads.kv_heads; ++head)
       for (int t = std::max(first, last - capacity + 1); t <= last; ++t)
         for (int d = 0; d < heads.head_dim; ++d) {
-          k[view.key_index(0, head, t, d)] = to_bf16(static_cast<float>(random.uniform(-0.3, 0.3)));
-          v[view.value_index(0, head, t, d)] = to_bf16(static_cast<float>(random.uniform(-1, 1)));
+          k[view.key_index(0, head, t, d)] = numeric::to_bf16(static_cast<float>(random.uniform(-0.3, 0.3)));
+          v[view.value_index(0, head, t, d)] = numeric::to_bf16(static_cast<float>(random.uniform(-1, 1)));
         }
   }
 
@@ -61,7 +61,7 @@ struct Cache {
   template <class Index>
   reference::Vector row(const std::vector<std::uint16_t>& from, Index index) const {
     reference::Vector all;
-    for (int d = 0; d < view.head_dim; ++d) all.push_back(from_bf16(from[index(d)]));
+    for (int d = 0; d < view.head_dim; ++d) all.push_back(numeric::from_bf16(from[index(d)]));
     return all;
   }
 };
@@ -104,7 +104,7 @@ std::vector<double> expected(const float* q, int kv_head, int first, int last, c
   for (int t = first; t <= last; ++t) {
     const auto key = cache.key(kv_head, t);
     double score = 0.0;
-    for (int d = 0; d < cache.view.head_dim; ++d) score += from_bf16(to_bf16(q[d])) * key[d];
+    for (int d = 0; d < cache.view.head_dim; ++d) score += numeric::from_bf16(numeric::to_bf16(q[d])) * key[d];
     scores.push_back(score);
     most = std::max(most, score);
   }
@@ -204,7 +204,7 @@ void test_rounding(const Way& way) {
     FloatRows q = random_rows(random, 1, 2 * 64);
     for (int i = 0; i < 64; ++i) q[0][i] = 1.0f + static_cast<float>(2 * i + 1) / 256.0f;  // ties
     FloatRows rounded = q;
-    for (float& x : rounded[0]) x = from_bf16(to_bf16(x));
+    for (float& x : rounded[0]) x = numeric::from_bf16(numeric::to_bf16(x));
     expect(same_bits(attend(way, {5}, q, cache, shape)[0], attend(way, {5}, rounded, cache, shape)[0]));
   };
 
@@ -218,10 +218,10 @@ void test_rounding(const Way& way) {
     for (const float score : {-0.25f, -0.5f, -0.75f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f, -8.0f}) {
       for (int t = 0; t < 2; ++t)
         for (int d = 0; d < 8; ++d) {
-          cache.k[cache.view.key_index(0, 0, t, d)] = to_bf16(t == 1 && d == 3 ? score : 0.0f);
-          cache.v[cache.view.value_index(0, 0, t, d)] = to_bf16(static_cast<float>(t));
+          cache.k[cache.view.key_index(0, 0, t, d)] = numeric::to_bf16(t == 1 && d == 3 ? score : 0.0f);
+          cache.v[cache.view.value_index(0, 0, t, d)] = numeric::to_bf16(static_cast<float>(t));
         }
-      const double p = std::exp(static_cast<double>(score)), exact = from_bf16(to_bf16(static_cast<float>(p))) / (1.0 + p);
+      const double p = std::exp(static_cast<double>(score)), exact = numeric::from_bf16(numeric::to_bf16(static_cast<float>(p))) / (1.0 + p);
       const FloatRows got = attend(way, {1}, q, cache, shape);
       for (const float x : got[0]) expect(std::abs(x - exact) < 1e-6 * exact) << score << x << exact;
     }
@@ -246,9 +246,9 @@ const suite<"bf16 attention"> bf16_attention = [] {
   "bfloat16 is rounded to the nearest, ties to even"_test = [] {
     for (const auto& [x, bits] : {std::pair{1.0f, 0x3f80}, {1.00390625f, 0x3f80}, {1.01171875f, 0x3f82}, {1.0039065f, 0x3f81},
                                   {-2.5f, 0xc020}, {0.0f, 0}, {3.4e38f, 0x7f80}, {INFINITY, 0x7f80}})
-      expect(to_bf16(x) == bits) << x;
-    expect(std::isnan(from_bf16(to_bf16(NAN))));
-    expect(from_bf16(0x3f82) == 1.015625f);
+      expect(numeric::to_bf16(x) == bits) << x;
+    expect(std::isnan(numeric::from_bf16(numeric::to_bf16(NAN))));
+    expect(numeric::from_bf16(0x3f82) == 1.015625f);
   };
 
   "every place of the cache is another one"_test = [] {
@@ -298,8 +298,8 @@ const suite<"bf16 attention"> bf16_attention = [] {
     for (const graph::Row& row : rows)
       for (int head = 0; head < 2; ++head)
         for (int d = 0; d < 16; ++d) {
-          expect(cache.k[cache.view.key_index(0, head, row.position, d)] == to_bf16(k[plain.index(0, head, row.position) + d]));
-          expect(cache.v[cache.view.value_index(0, head, row.position, d)] == to_bf16(v[plain.index(0, head, row.position) + d]));
+          expect(cache.k[cache.view.key_index(0, head, row.position, d)] == numeric::to_bf16(k[plain.index(0, head, row.position) + d]));
+          expect(cache.v[cache.view.value_index(0, head, row.position, d)] == numeric::to_bf16(v[plain.index(0, head, row.position) + d]));
         }
     expect(std::ranges::count(cache.k, kNoNumber) == static_cast<std::ptrdiff_t>(cache.k.size() - 3 * 32));
   };

@@ -1,10 +1,10 @@
 // linear, linear_gelu_mul, linear_gelu_gate and linear_softcap of every storage, at the widths of the published models.
 #include <boost/ut.hpp>
 
-#include "checkpoint/bf16.hpp"
-#include "cpu/math.hpp"
 #include "cpu/products.hpp"
 #include "cpu/vec.hpp"
+#include "numeric/bf16.hpp"
+#include "numeric/math.hpp"
 #include "support/guarded.hpp"
 #include "support/published_widths.hpp"
 
@@ -32,7 +32,7 @@ float product_of_lanes(const std::vector<double>& weights, const std::vector<flo
   float lanes[cpu::kLanes] = {};
   for (std::size_t i = 0; i < x.size(); ++i) {
     float& lane = lanes[i % cpu::kLanes];
-    lane = cpu::fused(x[i], static_cast<float>(weights[i]), lane);
+    lane = numeric::fused(x[i], static_cast<float>(weights[i]), lane);
   }
   return cpu::sum_lanes(lanes);
 }
@@ -188,7 +188,7 @@ suite<"linear"> linear_suite = [] {
           const FloatRows y = linear(x, {matrix.view()}, 1);
           for (int r = 0; r < rows; ++r)
             for (int j = 0; j < n; ++j) {
-              const float value = from_bf16(bad);
+              const float value = numeric::from_bf16(bad);
               const bool right = j != bad_row       ? same_bits({y[r][j]}, {expected[r][j]})
                                  : value == value ? y[r][j] == value
                                                   : y[r][j] != y[r][j];

@@ -1,8 +1,8 @@
 // sample, against golden probabilities, noise and picks.
 #include <boost/ut.hpp>
 
-#include "cpu/noise.hpp"
 #include "cpu/sample_rows.hpp"
+#include "numeric/noise.hpp"
 #include "support/sample_list_cases.hpp"
 
 namespace lapidary::test {
@@ -36,7 +36,7 @@ const suite<"golden sampling"> golden_sampling = [] {
                                                        static_cast<std::uint32_t>(std::uint64_t(entry["stream"])), token);
       const double uniform = entry["uniform"];
       expect(std::abs((word + 0.5) * 0x1p-32 - uniform) < 1e-9);
-      expect(std::abs(cpu::exponential(word) + std::log(uniform)) < 1e-6 * -std::log(uniform) + 1e-9);
+      expect(std::abs(numeric::exponential(word) + std::log(uniform)) < 1e-6 * -std::log(uniform) + 1e-9);
       ++values;
     }
     expect(values > 100);

@@ -1,8 +1,8 @@
 // sample on the CPU, against its definition.
 #include <boost/ut.hpp>
 
-#include "cpu/noise.hpp"
 #include "cpu/sample_rows.hpp"
+#include "numeric/noise.hpp"
 #include "support/sample_cases.hpp"
 
 namespace lapidary::test {
@@ -23,17 +23,17 @@ const suite<"noise"> noise = [] {
     for (const std::uint32_t word : words) {
       const double u = (word + 0.5) * 0x1p-32;
       const double expected = word < 0x80000000u ? -std::log(u) : -std::log1p(-((~word) + 0.5) * 0x1p-32);
-      const float e = cpu::exponential(word);
+      const float e = numeric::exponential(word);
       expect(e > 0.0f) << word;
       worst = std::max(worst, std::abs(e - expected) / expected);
     }
     expect(worst < 4e-7) << worst;
-    expect(std::abs(cpu::exponential(0xffffffffu) - 0x1p-33f) < 1e-16f);
+    expect(std::abs(numeric::exponential(0xffffffffu) - 0x1p-33f) < 1e-16f);
   };
 
   "larger words never mean more noise at the end where tokens win"_test = [] {
     for (std::uint32_t word = 0xffffff00u; word < 0xffffffffu; ++word)
-      expect(cpu::exponential(word) > cpu::exponential(word + 1)) << word;
+      expect(numeric::exponential(word) > numeric::exponential(word + 1)) << word;
   };
 
   "blocks are those of the definition"_test = [] {
@@ -41,11 +41,11 @@ const suite<"noise"> noise = [] {
     for (int round = 0; round < 50; ++round) {
       const std::uint64_t seed = random.bits(), index = random.bits() >> 8;
       const auto stream = static_cast<std::uint32_t>(random.bits());
-      std::uint32_t blocks[cpu::kNoiseLanes], words[cpu::kBlockWords][cpu::kNoiseLanes];
+      std::uint32_t blocks[numeric::kNoiseLanes], words[numeric::kBlockWords][numeric::kNoiseLanes];
       for (std::uint32_t& block : blocks) block = static_cast<std::uint32_t>(random.below(262144 / 4));
-      cpu::noise_words({seed, index, stream}, blocks, words);
-      for (int lane = 0; lane < cpu::kNoiseLanes; ++lane)
-        for (int word = 0; word < cpu::kBlockWords; ++word)
+      numeric::noise_words({seed, index, stream}, blocks, words);
+      for (int lane = 0; lane < numeric::kNoiseLanes; ++lane)
+        for (int word = 0; word < numeric::kBlockWords; ++word)
           expect(words[word][lane] == reference::noise_word(seed, static_cast<std::int64_t>(index), stream,
                                                             static_cast<std::int32_t>(blocks[lane] * 4) + word));
     }

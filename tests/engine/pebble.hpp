@@ -3,17 +3,13 @@
 
 #include <string>
 
-#include "cli/backend.hpp"
 #include "engine/answer.hpp"
 #include "support/cases.hpp"
 
 namespace lapidary::test {
 
 inline engine::ModelOptions pebble_options(int sessions = 1) {
-  engine::ModelOptions options{.folder = kRoot + "/models/pebble",
-                               .make_executor = [](const link::Program& program) { return cli::make_executor(program, {}); }};
-  options.link.backend = cli::backends().front();
-  options.link.room_bytes = &cli::room_bytes;
+  engine::ModelOptions options{.folder = kRoot + "/models/pebble"};
   options.link.context_tokens = 256;
   options.link.sessions = sessions;
   return options;

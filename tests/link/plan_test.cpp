@@ -3,6 +3,7 @@
 
 #include "cpu/attention_bf16.hpp"
 #include "cpu/maxima.hpp"
+#include "cpu/q8_steps.hpp"
 #include "support/cases.hpp"
 #include "support/model.hpp"
 
@@ -53,11 +54,11 @@ const suite<"memory plan"> plans = [] {
 
   "what the executor needs besides is in the plan: rows of maxima, and for bfloat16 K/V a place for attention"_test = [] {
     for (const link::Numeric numeric : {link::Numeric::exact, link::Numeric::fast}) {
-      const link::Options without{.threads = 2, .numeric = numeric};
-      const link::MemoryPlan plan = Loaded::load(kRoot + "/models/pebble", Loaded::with(without, 2)).plan;
-      const std::size_t more = plan.room_bytes - Loaded::load(kRoot + "/models/pebble", without).plan.room_bytes;
+      const link::Program program = Loaded::load(kRoot + "/models/pebble", {.threads = 2, .numeric = numeric});
+      const std::size_t threads = 2 * cpu::q8_room_size(program).bytes(), more = program.plan.room_bytes - threads;
       const std::size_t attention = numeric == link::Numeric::fast ? sizeof(cpu::AttentionRoom) : 0;
-      expect(more == attention + plan.verify_rows * cpu::kMostStretches * sizeof(float)) << more;
+      expect((threads > 0) == (numeric == link::Numeric::fast));
+      expect(more == attention + program.plan.verify_rows * cpu::kMostStretches * sizeof(float)) << more;
     }
   };
 
@@ -111,7 +112,7 @@ const suite<"memory plan"> plans = [] {
     std::string variants;
     for (const char* name : {"moe-mixed", "moe-mxfp4", "dense-nvfp4", "ple-mxfp8"}) {
       const link::Program program =
-          Loaded::load(kFixtures + "/models/" + name, {.backend = link::Backend::cpu, .numeric = link::Numeric::fast});
+          Loaded::load(kFixtures + "/models/" + name, {.numeric = link::Numeric::fast});
       for (const graph::Step& step : program.graph->segment(graph::SegmentId::forward).steps)
         variants += link::variant_of(program, step) + "\n";
     }

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "decode/generate.hpp"
-#include "metal/step.hpp"
+#include "gpu/step.hpp"
 #include "softmetal/softmetal.h"
 #include "support/model.hpp"
 #include "support/pairs.hpp"
@@ -174,12 +174,12 @@ int dispatch_count(const graph::Graph& graph, graph::SegmentId id, int layer, in
   const link::Matrix matrix;  // how it is stored makes no difference
   int count = 0;
   for (std::size_t i = 0; i < segment.steps.size(); ++i) {
-    if (segment.steps[i].layer != layer || metal::goes_with_last(segment, i)) continue;
-    metal::BoundStep bound;
+    if (segment.steps[i].layer != layer || gpu::goes_with_last(segment, i)) continue;
+    gpu::BoundStep bound;
     bound.step = &segment.steps[i];
     bound.kv_ranges = kv_ranges;
-    for (metal::BoundMatrix& one : bound.matrices) one.matrix = &matrix;
-    count += static_cast<int>(metal::dispatches_of(bound).size());
+    for (gpu::BoundMatrix& one : bound.matrices) one.matrix = &matrix;
+    count += static_cast<int>(gpu::dispatches_of(bound).size());
   }
   return count;
 }
@@ -300,7 +300,7 @@ const suite<"metal device"> device = [] {
       }
       if (graph->name.starts_with("gemma"))
         std::printf("metal: %s, %d dispatches per token, %d beyond %d positions\n", graph->name.data(), total[1], total[128],
-                    metal::kKvRange);
+                    gpu::kKvRange);
     }
   };
 };

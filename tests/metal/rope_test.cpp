@@ -68,7 +68,7 @@ suite<"rope on the device"> rope_suite = [] {
     FloatRows expected = qkv_norm_rope(rows, x, angles, layer, false, 1);
     const FloatRows got = qkv_norm_rope(rows, x, angles, layer, true, 1);
     for (std::size_t r = 0; r < rows.size(); ++r) {
-      for (std::size_t i = 4 * 64; i < expected[r].size(); ++i) expected[r][i] = from_bf16(to_bf16(expected[r][i]));
+      for (std::size_t i = 4 * 64; i < expected[r].size(); ++i) expected[r][i] = numeric::from_bf16(numeric::to_bf16(expected[r][i]));
       expect(same_bits(got[r], expected[r])) << "row" << r;
     }
   };

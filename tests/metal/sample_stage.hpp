@@ -64,7 +64,7 @@ inline Ids choose(const Choosing& from, int threads = 0) {
   stage.bound().biases = stage.hold(biases);
 
   const auto logit_bytes = [&] {
-    MTL::Buffer* buffer = stage.bound().in[0].buffer;
+    MTL::Buffer* buffer = metal::buffer_of(stage.bound().in[0]);
     return std::string(static_cast<const char*>(buffer->contents()), buffer->length());
   };
   const std::string before = logit_bytes();

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/bf16.hpp"
-#include "support/rows.hpp"
 #include "metal/gpu.hpp"
+#include "numeric/bf16.hpp"
+#include "support/rows.hpp"
 
 namespace lapidary::test {
 
@@ -153,31 +153,31 @@ class Stage {
     for (std::size_t r = 0; r < rows.size(); ++r) std::copy(rows[r].begin(), rows[r].end(), flat.begin() + r * stride);
     operand = {0, static_cast<std::uint32_t>(stride * sizeof(T)), 0};
     const metal::Slice slice = hold(flat);
-    widths_[slice.buffer] = width;
+    widths_[metal::buffer_of(slice)] = width;
     return slice;
   }
 
   metal::Slice hold_kv(const std::vector<float>& values) {
     if (!bound_.bf16_kv) return hold(values);
     std::vector<std::uint16_t> rounded;
-    for (const float value : values) rounded.push_back(to_bf16(value));
+    for (const float value : values) rounded.push_back(numeric::to_bf16(value));
     return hold(rounded);
   }
 
   std::vector<float> kv_of(const metal::Slice& slice) const {
-    const std::size_t bytes = slice.buffer->length();
+    const std::size_t bytes = metal::buffer_of(slice)->length();
     std::vector<float> all;
     if (bound_.bf16_kv)
-      for (std::size_t i = 0; i < bytes / 2; ++i) all.push_back(from_bf16(static_cast<const std::uint16_t*>(slice.buffer->contents())[i]));
+      for (std::size_t i = 0; i < bytes / 2; ++i) all.push_back(numeric::from_bf16(static_cast<const std::uint16_t*>(metal::buffer_of(slice)->contents())[i]));
     else
-      for (std::size_t i = 0; i < bytes / 4; ++i) all.push_back(static_cast<const float*>(slice.buffer->contents())[i]);
+      for (std::size_t i = 0; i < bytes / 4; ++i) all.push_back(static_cast<const float*>(metal::buffer_of(slice)->contents())[i]);
     return all;
   }
 
   template <class T>
   std::vector<std::vector<T>> rows_of(const metal::Slice& slice) const {
-    const std::size_t width = widths_.at(slice.buffer), stride = width + kGap;
-    const T* data = static_cast<const T*>(slice.buffer->contents());
+    const std::size_t width = widths_.at(metal::buffer_of(slice)), stride = width + kGap;
+    const T* data = static_cast<const T*>(metal::buffer_of(slice)->contents());
     std::vector<std::vector<T>> all;
     bool gaps_untouched = true;
     for (int r = 0; r < rows_; ++r) {

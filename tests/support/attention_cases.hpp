@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "checkpoint/bf16.hpp"
 #include "graph/graph.hpp"
+#include "numeric/bf16.hpp"
 #include "reference/attention.hpp"
 #include "support/rows.hpp"
 
@@ -41,7 +41,7 @@ struct History {
     for (auto* all : {&keys, &values})
       for (FloatRows& rows : *all)
         for (auto& row : rows)
-          for (float& x : row) x = from_bf16(to_bf16(x));
+          for (float& x : row) x = numeric::from_bf16(numeric::to_bf16(x));
   }
 };
 

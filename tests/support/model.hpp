@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 
-#include "cli/backend.hpp"
 #include "decode/session.hpp"
 #include "link/link.hpp"
 
@@ -15,11 +14,9 @@ struct Loaded {
   std::unique_ptr<link::Executor> executor;
 
   explicit Loaded(const std::string& folder, link::Options options = {}, int threads = 1, const std::string& assistant = "")
-      : program(load(folder, with(options, threads), assistant)), executor(cli::make_executor(program, {})) {}
+      : program(load(folder, with(options, threads), assistant)), executor(program.backend->make(program, {})) {}
 
   static link::Options with(link::Options options, int threads) {
-    options.backend = cli::backends().front();
-    options.room_bytes = &cli::room_bytes;
     options.threads = threads;
     return options;
   }

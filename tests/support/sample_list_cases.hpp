@@ -1,7 +1,7 @@
 // sample of a backend where the logits are those of a list of tokens, against its definition, and the golden picks.
 #pragma once
 
-#include "cpu/noise.hpp"
+#include "numeric/noise.hpp"
 #include "support/golden_sampling.hpp"
 #include "support/sample_cases.hpp"
 
@@ -103,7 +103,7 @@ inline void test_listed(const Choose& choose, int rounds) {
     const Sampling sampling{.temperature = 1.0f, .seed = 9};
     std::vector<std::pair<float, std::int32_t>> noise;  // some of so many are equal
     for (std::int32_t token = 0; token < 1 << 16; ++token)
-      noise.emplace_back(cpu::exponential(reference::noise_word(sampling.seed, 0, sampling.stream, token)), token);
+      noise.emplace_back(numeric::exponential(reference::noise_word(sampling.seed, 0, sampling.stream, token)), token);
     std::ranges::sort(noise);
     int ties = 0;
     for (std::size_t i = 1; i < noise.size(); ++i) {

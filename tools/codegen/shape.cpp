@@ -4,9 +4,9 @@
 
 #include <simdjson.h>
 
-#include "checkpoint/bf16.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/pair.hpp"
+#include "numeric/bf16.hpp"
 #include "stages.hpp"
 
 namespace lapidary::codegen {
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr std::int32_t kDefaultChunk = 256;
 constexpr std::int32_t kLargestImageBlock = 512;  // a chunk never splits an image block
 
-float rounded(double value) { return from_bf16(to_bf16(static_cast<float>(value))); }
+float rounded(double value) { return numeric::from_bf16(numeric::to_bf16(static_cast<float>(value))); }
 
 std::vector<float> rope_frequencies(const graph::Rope& rope, std::int32_t head_dim) {
   std::vector<float> values(head_dim / 2, 0.0f);

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "checkpoint/bf16.hpp"
 #include "metal/check/cases.hpp"
+#include "numeric/bf16.hpp"
 
 namespace lapidary::metal::check {
 namespace {
@@ -28,7 +28,7 @@ Finding attention(Workbench& bench, const Heads& shape, int window, int position
   auto keys = random.floats(elements, -1.0f, 1.0f), values = random.floats(elements, -2.0f, 2.0f);
   for (auto* all : {&keys, &values})
     for (float& x : *all)
-      if (bf16) x = from_bf16(to_bf16(x));
+      if (bf16) x = numeric::from_bf16(numeric::to_bf16(x));
   trial.in(0, q);
   trial.out(0, heads * head_dim);
   trial.kv(keys, values, capacity, bf16);

@@ -339,7 +339,7 @@ Finding begin_of_run(Workbench& bench) {
     const auto has = [&](const Slice& slice, const std::vector<std::int32_t>& expected) {
       return bench.read<std::int32_t>(slice, expected.size()) == expected;
     };
-    return std::memcmp(to.run.buffer->contents(), &run, sizeof run) == 0 && has(to.rows, rows) && has(to.masks, masks) &&
+    return std::memcmp(buffer_of(to.run)->contents(), &run, sizeof run) == 0 && has(to.rows, rows) && has(to.masks, masks) &&
            has(to.biases, biases);
   });
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cpu/dequant.hpp"
+#include "numeric/dequant.hpp"
 
 namespace lapidary::metal::check {
 namespace {
@@ -95,7 +95,7 @@ link::Matrix RandomMatrix::view() const {
 
 std::vector<double> RandomMatrix::row(int row, int expert) const {
   std::vector<float> values(static_cast<std::size_t>(cols_));
-  cpu::dequantise(view(), expert, row, 0, cols_, values.data());
+  numeric::dequantise(view().row(expert, row), 0, cols_, values.data());
   return {values.begin(), values.end()};
 }
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "checkpoint/bf16.hpp"
 #include "checkpoint/error.hpp"
+#include "numeric/bf16.hpp"
 
 namespace lapidary::metal::check {
 namespace {
@@ -89,7 +89,7 @@ void Trial::kv(const std::vector<float>& keys, const std::vector<float>& values,
   for (const auto& [from, to] : {std::pair{&keys, &keys_}, std::pair{&values, &values_}}) {
     to->resize(from->size() * bytes);
     for (std::size_t i = 0; i < from->size(); ++i) {
-      const std::uint32_t word = bf16 ? to_bf16((*from)[i]) : std::bit_cast<std::uint32_t>((*from)[i]);
+      const std::uint32_t word = bf16 ? numeric::to_bf16((*from)[i]) : std::bit_cast<std::uint32_t>((*from)[i]);
       std::memcpy(to->data() + i * bytes, &word, bytes);
     }
   }
@@ -111,7 +111,7 @@ void Trial::append_kv(const Slice& slice, const graph::Row& row, Words& to) cons
     for (int i = 0; i < head_dim; ++i) {
       const std::size_t element = static_cast<std::size_t>((head * capacity + row.position % capacity) * head_dim + i);
       std::uint32_t word = 0;
-      std::memcpy(&word, static_cast<const std::byte*>(slice.buffer->contents()) + element * bytes, bytes);
+      std::memcpy(&word, static_cast<const std::byte*>(buffer_of(slice)->contents()) + element * bytes, bytes);
       to.push_back(bound.bf16_kv ? word << 16 : word);
     }
 }

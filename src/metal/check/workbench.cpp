@@ -29,7 +29,7 @@ double Workbench::run(std::vector<Dispatch> dispatches, int rows, bool replayed)
       continue;
     }
     for (const Binding& binding : dispatch.bindings)
-      encoder->useResource(binding.slice.buffer, MTL::ResourceUsageRead | MTL::ResourceUsageWrite);
+      encoder->useResource(buffer_of(binding.slice), MTL::ResourceUsageRead | MTL::ResourceUsageWrite);
   }
   if (replay) replay->execute(encoder);
   encoder->endEncoding();

@@ -23,7 +23,7 @@ class Workbench {
   template <class T>
   std::vector<T> read(const Slice& slice, std::size_t count) const {
     std::vector<T> values(count);
-    const auto* data = static_cast<const std::byte*>(slice.buffer->contents()) + slice.offset_bytes;
+    const auto* data = static_cast<const std::byte*>(buffer_of(slice)->contents()) + slice.offset_bytes;
     std::memcpy(values.data(), data, count * sizeof(T));
     return values;
   }

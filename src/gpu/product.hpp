@@ -1,9 +1,9 @@
 // What the dispatches of products and lookups share.
 #pragma once
 
-#include "metal/step.hpp"
+#include "gpu/step.hpp"
 
-namespace lapidary::metal {
+namespace lapidary::gpu {
 
 Dispatch expert_product(const BoundStep& bound);  // expert_gelu_mul, expert_linear
 Dispatch lookup(const BoundStep& bound);          // embed, embed_pair, ple_inputs, cluster_logits
@@ -16,4 +16,4 @@ Dispatch with_matrices(std::string name, const BoundStep& bound, int matrix_coun
 
 inline int tiles_of(int count, int tile) { return (count + tile - 1) / tile; }
 
-}  // namespace lapidary::metal
+}  // namespace lapidary::gpu

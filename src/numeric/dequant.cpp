@@ -1,14 +1,17 @@
-#include "cpu/dequant.hpp"
+#include "numeric/dequant.hpp"
 
 #include <algorithm>
 #include <cassert>
 #include <cstring>
 
-#include "cpu/affine.hpp"
-#include "cpu/small_floats.hpp"
+#include "numeric/affine.hpp"
+#include "numeric/small_floats.hpp"
 
-namespace lapidary::cpu {
+namespace lapidary::numeric {
 namespace {
+
+using graph::DType;
+using graph::Encoding;
 
 void plain(DType type, const std::byte* from, int count, float* __restrict out) {
   switch (type) {
@@ -39,28 +42,27 @@ void unpack(const std::byte* from, int count, float* __restrict out, Decode deco
 }
 
 // The packed elements begin..end of a row.
-struct Packed {
-  const Storage& storage;
-  const std::byte* values;
-  const std::byte* scales;
-  const std::byte* biases;  // affine only
+struct Part {
+  const StoredRow& row;
   int begin, end;
 
   // Calls decode(from, number of the group, count, to) for the elements of each group.
   template <class Decode>
   void for_each_group(float* out, Decode decode) const {
+    const int group_size = row.storage.group;
     for (int i = begin; i < end;) {
-      const int group = i / storage.group;
-      const int stop = std::min(end, (group + 1) * storage.group);
-      decode(values + i / 8 * storage.bits, static_cast<std::size_t>(group), stop - i, out + (i - begin));
+      const int group = i / group_size;
+      const int stop = std::min(end, (group + 1) * group_size);
+      decode(row.values + i / 8 * row.storage.bits, static_cast<std::size_t>(group), stop - i, out + (i - begin));
       i = stop;
     }
   }
 };
 
 template <int Bits>
-void affine(const Packed& row, float* out) {
-  row.for_each_group(out, [&](const std::byte* from, std::size_t group, int count, float* to) {
+void affine(const Part& part, float* out) {
+  const StoredRow& row = part.row;
+  part.for_each_group(out, [&](const std::byte* from, std::size_t group, int count, float* to) {
     const Affine number(read_number(row.storage.type, row.scales, group), read_number(row.storage.type, row.biases, group));
     for_each_eight<Bits>(from, count, number, [to](int i, Floats low, Floats high) {
       std::memcpy(to + i, &low, sizeof low);
@@ -69,29 +71,30 @@ void affine(const Packed& row, float* out) {
   });
 }
 
-void unpack_row(const Packed& row, float* out) {
+void unpack_row(const Part& part, float* out) {
+  const StoredRow& row = part.row;
   switch (row.storage.encoding) {
     case Encoding::affine:
       switch (row.storage.bits) {
-        case 2: return affine<2>(row, out);
-        case 3: return affine<3>(row, out);
-        case 4: return affine<4>(row, out);
-        case 5: return affine<5>(row, out);
-        case 6: return affine<6>(row, out);
-        default: assert(row.storage.bits == 8); return affine<8>(row, out);
+        case 2: return affine<2>(part, out);
+        case 3: return affine<3>(part, out);
+        case 4: return affine<4>(part, out);
+        case 5: return affine<5>(part, out);
+        case 6: return affine<6>(part, out);
+        default: assert(row.storage.bits == 8); return affine<8>(part, out);
       }
     case Encoding::mxfp4:
-      return row.for_each_group(out, [&](const std::byte* from, std::size_t group, int count, float* to) {
+      return part.for_each_group(out, [&](const std::byte* from, std::size_t group, int count, float* to) {
         const float scale = from_e8m0(read<std::uint8_t>(row.scales, group));
         unpack<4>(from, count, to, [=](std::uint8_t code) { return kE2m1[code] * scale; });
       });
     case Encoding::nvfp4:
-      return row.for_each_group(out, [&](const std::byte* from, std::size_t group, int count, float* to) {
+      return part.for_each_group(out, [&](const std::byte* from, std::size_t group, int count, float* to) {
         const float scale = kE4m3[read<std::uint8_t>(row.scales, group)];
         unpack<4>(from, count, to, [=](std::uint8_t code) { return kE2m1[code] * scale; });
       });
     case Encoding::mxfp8:
-      return row.for_each_group(out, [&](const std::byte* from, std::size_t group, int count, float* to) {
+      return part.for_each_group(out, [&](const std::byte* from, std::size_t group, int count, float* to) {
         const float scale = from_e8m0(read<std::uint8_t>(row.scales, group));
         unpack<8>(from, count, to, [=](std::uint8_t code) { return kE4m3[code] * scale; });
       });
@@ -101,19 +104,14 @@ void unpack_row(const Packed& row, float* out) {
 
 }  // namespace
 
-void dequantise(const link::Matrix& matrix, int expert, int row, int begin, int count, float* out) {
-  assert(row >= 0 && row < matrix.rows && begin >= 0 && begin + count <= matrix.cols);
-  const auto e = static_cast<std::size_t>(expert), r = static_cast<std::size_t>(row);
-  const std::byte* values = matrix.values + e * matrix.expert_bytes + r * matrix.row_bytes;
-  const Storage& storage = matrix.storage;
-  if (storage.encoding == Encoding::plain) {
-    plain(storage.type, values + begin * bytes_of(storage.type), count, out);
+void dequantise(const StoredRow& row, int begin, int count, float* out) {
+  assert(begin >= 0 && begin + count <= row.cols);
+  if (row.storage.encoding == Encoding::plain) {
+    plain(row.storage.type, row.values + begin * bytes_of(row.storage.type), count, out);
     return;
   }
   assert(begin % 8 == 0 && count % 8 == 0);
-  const std::size_t scale_row = e * matrix.scale_expert_bytes + r * matrix.scale_row_bytes;
-  const std::byte* biases = matrix.biases ? matrix.biases + scale_row : nullptr;
-  unpack_row({storage, values, matrix.scales + scale_row, biases, begin, begin + count}, out);
+  unpack_row({row, begin, begin + count}, out);
 }
 
-}  // namespace lapidary::cpu
+}  // namespace lapidary::numeric

@@ -1,9 +1,9 @@
-#include "metal/step.hpp"
+#include "gpu/step.hpp"
 
 #include <algorithm>
 #include <cassert>
 
-namespace lapidary::metal {
+namespace lapidary::gpu {
 
 using graph::Op;
 
@@ -81,4 +81,4 @@ std::vector<Binding> common_bindings(const BoundStep& bound) {
   return bindings;
 }
 
-}  // namespace lapidary::metal
+}  // namespace lapidary::gpu

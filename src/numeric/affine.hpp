@@ -5,12 +5,12 @@
 #include <cassert>
 #include <cstring>
 
-#include "checkpoint/bf16.hpp"
-#include "cpu/math.hpp"
-#include "cpu/weave.hpp"
-#include "link/weight.hpp"
+#include "graph/storage.hpp"
+#include "numeric/bf16.hpp"
+#include "numeric/math.hpp"
+#include "numeric/weave.hpp"
 
-namespace lapidary::cpu {
+namespace lapidary::numeric {
 
 static_assert(std::endian::native == std::endian::little, "weights are read as little-endian numbers");
 
@@ -31,7 +31,8 @@ inline float from_f16(std::uint16_t bits) {
 }
 
 // A scale or bias of an affine encoding.
-inline float read_number(DType type, const std::byte* from, std::size_t index) {
+inline float read_number(graph::DType type, const std::byte* from, std::size_t index) {
+  using graph::DType;
   switch (type) {
     case DType::bf16: return from_bf16(read<std::uint16_t>(from, index));
     case DType::f16: return from_f16(read<std::uint16_t>(from, index));
@@ -101,4 +102,4 @@ inline void for_each_eight(const std::byte* from, int count, const Affine& affin
   }
 }
 
-}  // namespace lapidary::cpu
+}  // namespace lapidary::numeric

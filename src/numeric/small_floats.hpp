@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace lapidary::cpu {
+namespace lapidary::numeric {
 
 // 2^(code - 127); code 0 is 2^-127.
 inline float from_e8m0(std::uint8_t code) {
@@ -32,4 +32,4 @@ constexpr std::array<float, 256> make_e4m3() {
 }
 inline constexpr std::array<float, 256> kE4m3 = make_e4m3();
 
-}  // namespace lapidary::cpu
+}  // namespace lapidary::numeric

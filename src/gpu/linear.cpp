@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cassert>
 
-#include "metal/product.hpp"
+#include "gpu/product.hpp"
 
-namespace lapidary::metal {
+namespace lapidary::gpu {
 namespace {
 
 using graph::Op;
@@ -104,4 +104,4 @@ std::vector<Dispatch> product(const BoundStep& bound) {
   }
 }
 
-}  // namespace lapidary::metal
+}  // namespace lapidary::gpu

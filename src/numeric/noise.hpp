@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "cpu/math.hpp"
+#include "numeric/math.hpp"
 
-namespace lapidary::cpu {
+namespace lapidary::numeric {
 
 inline constexpr int kNoiseLanes = 16;  // blocks computed at once
 inline constexpr int kBlockWords = 4;
@@ -53,4 +53,4 @@ inline float exponential(std::uint32_t word) {
   return -log(u) - lost;
 }
 
-}  // namespace lapidary::cpu
+}  // namespace lapidary::numeric

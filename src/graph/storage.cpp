@@ -1,8 +1,8 @@
-#include "checkpoint/storage.hpp"
+#include "graph/storage.hpp"
 
 #include <cstdlib>
 
-namespace lapidary {
+namespace lapidary::graph {
 
 std::string_view name_of(DType type) {
   switch (type) {
@@ -63,4 +63,4 @@ std::string name_of(const Storage& storage) {
   return name + '/' + std::to_string(storage.group);
 }
 
-}  // namespace lapidary
+}  // namespace lapidary::graph

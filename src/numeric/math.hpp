@@ -17,7 +17,7 @@
 #define LAPIDARY_SIDE_BY_SIDE
 #endif
 
-namespace lapidary::cpu {
+namespace lapidary::numeric {
 
 // What is not a number sorts below every number.
 [[gnu::always_inline]] inline float or_lowest(float value) { return value == value ? value : -std::numeric_limits<float>::infinity(); }
@@ -111,4 +111,4 @@ struct ExpParts {
   return x / fused(1.0f + parts.fraction, power_of_two(parts.exponent), 1.0f);
 }
 
-}  // namespace lapidary::cpu
+}  // namespace lapidary::numeric

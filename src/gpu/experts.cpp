@@ -1,8 +1,8 @@
 #include <cassert>
 
-#include "metal/product.hpp"
+#include "gpu/product.hpp"
 
-namespace lapidary::metal {
+namespace lapidary::gpu {
 
 // One threadgroup for each tile of outputs and each pick of a block of rows; where an earlier pick has the expert, it
 // leaves.
@@ -22,4 +22,4 @@ Dispatch expert_product(const BoundStep& bound) {
   return dispatch;
 }
 
-}  // namespace lapidary::metal
+}  // namespace lapidary::gpu

@@ -7,7 +7,7 @@
 
 #include "graph/row.hpp"
 
-namespace lapidary::metal::layout {
+namespace lapidary::gpu::layout {
 
 using uint = std::uint32_t;
 using ulong = std::uint64_t;
@@ -23,4 +23,4 @@ static_assert(offsetof(RoundState, accepted) == offsetof(graph::RoundState, acce
 static_assert(sizeof(RoundResult) == sizeof(graph::RoundResult));
 static_assert(offsetof(RoundResult, tokens) == offsetof(graph::RoundResult, tokens));
 
-}  // namespace lapidary::metal::layout
+}  // namespace lapidary::gpu::layout

@@ -1,10 +1,9 @@
 // round_rows, sample, keep_draft, accept, and what begins a run.
 #include <cassert>
 
-#include "metal/memory.hpp"
-#include "metal/step.hpp"
+#include "gpu/step.hpp"
 
-namespace lapidary::metal {
+namespace lapidary::gpu {
 namespace {
 
 using graph::Op;
@@ -56,4 +55,4 @@ Dispatch begin_run(const RunPlaces& from, const RunPlaces& to) {
           .threads = 1024};
 }
 
-}  // namespace lapidary::metal
+}  // namespace lapidary::gpu

@@ -1,8 +1,8 @@
 #include <cassert>
 
-#include "metal/product.hpp"
+#include "gpu/product.hpp"
 
-namespace lapidary::metal {
+namespace lapidary::gpu {
 
 using graph::Op;
 
@@ -33,4 +33,4 @@ Dispatch lookup(const BoundStep& bound) {
   }
 }
 
-}  // namespace lapidary::metal
+}  // namespace lapidary::gpu

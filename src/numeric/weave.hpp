@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "cpu/math.hpp"
+#include "numeric/math.hpp"
 
-namespace lapidary::cpu {
+namespace lapidary::numeric {
 
 using Bytes = std::uint8_t __attribute__((vector_size(16)));
 using Halves = std::uint16_t __attribute__((vector_size(16)));
@@ -37,4 +37,4 @@ inline Vector read_vector(const void* from) {
   return vector;
 }
 
-}  // namespace lapidary::cpu
+}  // namespace lapidary::numeric

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace lapidary {
+namespace lapidary::numeric {
 
 inline float from_bf16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 
@@ -15,4 +15,4 @@ inline std::uint16_t to_bf16(float x) {
   return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-}  // namespace lapidary
+}  // namespace lapidary::numeric

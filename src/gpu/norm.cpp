@@ -3,9 +3,9 @@
 #include <cassert>
 
 #include "checkpoint/error.hpp"
-#include "metal/step.hpp"
+#include "gpu/step.hpp"
 
-namespace lapidary::metal {
+namespace lapidary::gpu {
 namespace {
 
 using graph::Op;
@@ -20,7 +20,7 @@ int round_up(int x, int unit) { return (x + unit - 1) / unit * unit; }
 int norm_threads(int width) {
   const int threads = width <= kMostHeld * 256 ? std::min(round_up(width, 32), 256) : 1024;
   if (width > kMostHeld * threads)
-    fail(ErrorKind::usage, "metal", "width of a norm, expected at most " + std::to_string(kMostHeld * threads) + ", got " +
+    fail(ErrorKind::usage, "gpu", "width of a norm, expected at most " + std::to_string(kMostHeld * threads) + ", got " +
                                         std::to_string(width));
   return threads;
 }
@@ -87,4 +87,4 @@ std::vector<Dispatch> norm(const BoundStep& bound) {
   return {dispatch};
 }
 
-}  // namespace lapidary::metal
+}  // namespace lapidary::gpu

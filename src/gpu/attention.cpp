@@ -2,10 +2,10 @@
 #include <cassert>
 
 #include "checkpoint/error.hpp"
+#include "gpu/step.hpp"
 #include "link/link.hpp"
-#include "metal/step.hpp"
 
-namespace lapidary::metal {
+namespace lapidary::gpu {
 namespace {
 
 // As the shaders name them.
@@ -55,7 +55,7 @@ std::size_t attention_scratch_bytes(const link::Program& program) {
 std::vector<Dispatch> attention(const BoundStep& bound) {
   const graph::Dims& d = bound.step->dims;
   if (d.head_dim % 32 != 0 || d.head_dim > 512)
-    fail(ErrorKind::usage, "metal", "head size, expected a multiple of 32 up to 512, got " + std::to_string(d.head_dim));
+    fail(ErrorKind::usage, "gpu", "head size, expected a multiple of 32 up to 512, got " + std::to_string(d.head_dim));
   const int ranges = splits(bound) ? bound.kv_ranges : 1;
   const int heads = heads_together(d, bound.rows, ranges);
   std::vector<Binding> bindings = common_bindings(bound);
@@ -80,4 +80,4 @@ std::vector<Dispatch> attention(const BoundStep& bound) {
   return dispatches;
 }
 
-}  // namespace lapidary::metal
+}  // namespace lapidary::gpu

@@ -1,4 +1,4 @@
-// A step as the GPU gets it: which kernels, specialised how, over which memory and which grid. One function per family of ops
+// A step as a GPU gets it: which kernels, specialised how, over which memory and which grid. One function per family of ops
 // turns a bound step into dispatches; the executor encodes them, into an indirect command buffer or directly.
 #pragma once
 
@@ -8,20 +8,18 @@
 #include <string>
 #include <vector>
 
-#include <Metal/Metal.hpp>
-
+#include "gpu/layout.hpp"
 #include "graph/graph.hpp"
 #include "link/weight.hpp"
-#include "metal/layout.hpp"
 
 namespace lapidary::link {
 struct Program;
 }
 
-namespace lapidary::metal {
+namespace lapidary::gpu {
 
 struct Slice {
-  MTL::Buffer* buffer = nullptr;
+  void* buffer = nullptr;  // as the API knows it
   std::size_t offset_bytes = 0;
 
   explicit operator bool() const { return buffer != nullptr; }
@@ -86,7 +84,7 @@ struct Dispatch {
   int groups_x = 1, rows_per_group = 1, groups_z = 1;
   int threads = 32;                        // of a threadgroup, a multiple of 32
   int threadgroup_bytes = 0;               // of [[threadgroup(0)]]
-  MTL::ComputePipelineState* pipeline = nullptr;  // made from the above by Gpu::prepare, before it is encoded
+  void* pipeline = nullptr;                // made from the above, before it is encoded; as the API knows it
 };
 
 // The parameters of a step as its dims say them; where its operands, matrices and K/V lie is not in there.
@@ -106,8 +104,17 @@ std::vector<Dispatch> choice(const BoundStep& bound);      // round_rows, sample
 bool goes_with_last(const graph::Segment& segment, std::size_t i);
 Dispatch linear_route(const BoundStep& linear, const BoundStep& route);
 
-// Copies what the host says about a run from its place in the ring to where recorded commands read it.
-struct RunPlaces;
+inline constexpr int kRunsInFlight = 4;     // places in the ring of runs
+
+// What the host says about a run: once in the ring for each run that may be in flight, once where recorded commands read it.
+struct RunPlaces {
+  Slice run;     // layout::Run
+  Slice rows;    // layout::Row [chunk rows]
+  Slice masks;   // uint32 [verify rows, words]
+  Slice biases;  // layout::LogitBias [seats, layout::kBiasesMax]
+};
+
+// Copies it from its place in the ring to where recorded commands read it.
 Dispatch begin_run(const RunPlaces& from, const RunPlaces& to);
 
 // Bytes of BoundStep::scratch for so many rows of a round and ranges; for all steps of a program up to its longest context.
@@ -117,4 +124,4 @@ std::size_t attention_scratch_bytes(const link::Program& program);
 // The bindings every kernel may have: params, run, rows, states, the inputs, the outputs.
 std::vector<Binding> common_bindings(const BoundStep& bound);
 
-}  // namespace lapidary::metal
+}  // namespace lapidary::gpu

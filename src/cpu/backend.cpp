@@ -1,0 +1,36 @@
+#include "cpu/backend.hpp"
+
+#include <algorithm>
+
+#include "checkpoint/error.hpp"
+#include "cpu/executor.hpp"
+#include "cpu/q8_steps.hpp"
+
+namespace lapidary::cpu {
+namespace {
+
+const Instructions& instructions_named(const std::string& name) {
+  if (name.empty()) return best_instructions();
+  const auto all = all_instructions();
+  const auto found = std::ranges::find(all, name, &Instructions::name);
+  if (found == all.end() || !found->here) fail(ErrorKind::usage, "instructions", "expected a set that this processor has, got " + name);
+  return *found;
+}
+
+}  // namespace
+
+constexpr link::Backend kBackend{
+    .name = "cpu",
+    .repacked_bytes = q8_scale_bytes,
+    .room_bytes = [](const link::Program& program) {
+      return room_bytes(program) + q8_room_size(program).bytes() * static_cast<std::size_t>(program.plan.threads);
+    },
+    .variant_of = [](const link::Program& program, const graph::Step& step) {
+      return link::variant_name(program, step, is_q8(program, step) ? "q8" : "f32");
+    },
+    .make = [](const link::Program& program, const link::BackendOptions& options) {
+      return make_executor(program, instructions_named(options.instructions));
+    },
+};
+
+}  // namespace lapidary::cpu

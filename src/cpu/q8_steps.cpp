@@ -1,0 +1,49 @@
+#include "cpu/q8_steps.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "cpu/q8.hpp"
+
+namespace lapidary::cpu {
+
+using graph::Op;
+
+bool is_q8(const link::Program& program, const graph::Step& step) {
+  if (program.numeric != link::Numeric::fast || !link::multiplies(step.op)) return false;
+  return std::ranges::all_of(step.weights, [&](graph::WeightId id) {
+    return id == graph::kNone || has_q8(program.matrices[id]);
+  });
+}
+
+Q8RoomSize q8_room_size(const link::Program& program) {
+  Q8RoomSize room;
+  for (const graph::Segment& segment : program.graph->segments)
+    for (const graph::Step& step : segment.steps) {
+      if (!is_q8(program, step)) continue;
+      room.inputs = std::max<std::size_t>(room.inputs, step.dims.k);
+      for (const graph::WeightId id : step.weights)
+        if (id != graph::kNone) room.groups = std::max<std::size_t>(room.groups, step.dims.k / program.matrices[id].storage.group);
+      if (step.op == Op::linear_gelu_mul || step.op == Op::expert_gelu_mul)
+        room.outputs = std::max<std::size_t>(room.outputs, step.dims.n[0]);
+    }
+  return room;
+}
+
+std::size_t q8_scale_bytes(const link::Program& program) {
+  std::size_t bytes = 0;
+  std::vector<bool> seen(program.matrices.size());
+  for (const graph::Segment& segment : program.graph->segments)
+    for (const graph::Step& step : segment.steps) {
+      if (!is_q8(program, step)) continue;
+      for (const graph::WeightId id : step.weights) {
+        if (id == graph::kNone || seen[id]) continue;
+        seen[id] = true;
+        const link::Matrix& matrix = program.matrices[id];
+        bytes += scale_words(matrix) * sizeof(std::uint32_t) * std::max(1, matrix.experts);
+      }
+    }
+  return bytes;
+}
+
+}  // namespace lapidary::cpu
