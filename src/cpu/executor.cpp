@@ -297,14 +297,14 @@ class CpuExecutor final : public link::Executor {
           if (id == graph::kNone || q8_matrices_[id].matrix) continue;
           const link::Matrix& matrix = program_.matrices[id];
           q8_matrices_[id] = Q8Matrix(*instructions_.products, matrix, at);
-          for (int expert = 0; expert < std::max(1, matrix.experts); ++expert, at += scale_words(matrix))
+          for (int expert = 0; expert < std::max(1, matrix.experts); ++expert, at += scale_words(*instructions_.products, matrix))
             jobs.push_back({&matrix, expert, at});
         }
       }
     if (jobs.empty()) return;
     team_.run([&](Part part) {
       for (std::size_t i = static_cast<std::size_t>(part.index); i < jobs.size(); i += static_cast<std::size_t>(part.count))
-        interleave_scales(*jobs[i].matrix, jobs[i].expert, instructions_.products->order, jobs[i].scales);
+        interleave_scales(*instructions_.products, *jobs[i].matrix, jobs[i].expert, jobs[i].scales);
     });
   }
 
