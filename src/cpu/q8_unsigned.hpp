@@ -29,7 +29,7 @@ struct UnsignedFlow {
   const std::uint8_t* ahead;
   const std::uint8_t* q;
   const std::uint32_t* scales;    // of the group before, like the factors
-  const std::int32_t* factors;
+  const float* factors;
   int32x4_t pairs[Rows];          // of the first two streams
   int32x4_t dots[Rows][2];        // of the other two
   float32x4_t products[Rows];     // of the group before that one, like all below
@@ -94,6 +94,7 @@ LAPIDARY_INLINE void add_group(UnsignedFlow<Rows>& f, const UnsignedConstants& c
   load(f.weights[0], w[0][0], w[0][1]);
   load(f.weights[1], w[1][0], w[1][1]);
   fetch<0>(f.ahead);
+  fetch_near<2048>(f.ahead);
   begin_dots<Rows>(dots, c);
   add_bytes<Rows, 0>(dots, w[0][0], w[1][0], f.q);
   if constexpr (!kFirst)
@@ -106,13 +107,15 @@ LAPIDARY_INLINE void add_group(UnsignedFlow<Rows>& f, const UnsignedConstants& c
   load(f.weights[2], w[0][0], w[0][1]);
   load(f.weights[3], w[1][0], w[1][1]);
   fetch<64>(f.ahead);
+  fetch_near<2112>(f.ahead);
 #pragma GCC unroll 4
   for (int r = 0; r < Rows; ++r) add_pairs(f.pairs[r], dots[r][0], dots[r][1]);
   begin_dots<Rows>(f.dots, c);
   if constexpr (!kFirst) {
-    load(f.scales, words, excess);
+    load(f.scales, words);
+    load(f.scales, excess);
 #pragma GCC unroll 4
-    for (int r = 0; r < Rows; ++r) load(f.factors, f.scaling[r]);
+    for (int r = 0; r < Rows; ++r) load<sizeof(SignedFactors)>(f.factors, f.scaling[r]);
   }
   add_bytes<Rows, 0>(f.dots, w[0][0], w[1][0], f.q);
   if constexpr (!kFirst) {
@@ -139,11 +142,12 @@ LAPIDARY_INLINE void end_groups(UnsignedFlow<Rows>& f, const UnsignedConstants& 
   uint16x4_t excess;
   float32x4_t scale;
   add_products(f);
-  load(f.scales, words, excess);
+  load(f.scales, words);
+  load(f.scales, excess);
   take_upper(scale, words, c.upper);
   take_lower(f.bias, words);
   for (int r = 0; r < Rows; ++r) {
-    load(f.factors, f.scaling[r]);
+    load<sizeof(SignedFactors)>(f.factors, f.scaling[r]);
     add_pairs(all, f.dots[r][0], f.dots[r][1]);
     add_pairs(all, f.pairs[r], all);
     subtract_products(all, excess, c.offset);
@@ -167,7 +171,7 @@ void multiply_unsigned(const Q8Weights& w, const Q8Tile& tile, float* const* y, 
     f.ahead = streams.at[0] + (kStreams - 1) * w.row_bytes + 256;
     f.q = reinterpret_cast<const std::uint8_t*>(tile.q);
     f.scales = w.scales + static_cast<std::size_t>(step) * groups * kUnsignedWords;
-    f.factors = reinterpret_cast<const std::int32_t*>(tile.factors);
+    f.factors = &reinterpret_cast<const SignedFactors*>(tile.factors)->a;
     add_group<true>(f, constants);
     for (int g = 1; g < groups; ++g) add_group<false>(f, constants);
     end_groups(f, constants);
