@@ -1,11 +1,9 @@
 // The flags for the backends of this program, besides which one runs the model.
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "cli/instructions.hpp"
-#include "link/executor.hpp"
 #include "link/link.hpp"
 
 namespace lapidary::cli {
@@ -20,9 +18,5 @@ struct BackendFlags {
   void check_captured() const;     // fails where that round was never played
   link::BackendOptions options() const;
 };
-
-inline std::unique_ptr<link::Executor> make_executor(const link::Program& program, const BackendFlags& flags) {
-  return program.backend->make(program, flags.options());
-}
 
 }  // namespace lapidary::cli

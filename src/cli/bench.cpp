@@ -52,7 +52,7 @@ class Bench {
  public:
   explicit Bench(BenchFlags flags)
       : flags_(with_context(std::move(flags))), start_(Clock::now()), program_(flags_.model.load()),
-        executor_(make_executor(program_, flags_.model.backend_flags)), load_s_(seconds_since(start_)),
+        executor_(program_.backend->make(program_)), load_s_(seconds_since(start_)),
         session_(program_, *executor_) {}
 
   void run() {

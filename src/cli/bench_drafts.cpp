@@ -59,7 +59,7 @@ class Way {
 class DraftBench {
  public:
   DraftBench(const ModelFlags& model, std::size_t text_tokens, int depth, bool json)
-      : model_(model), program_(model.load()), executor_(make_executor(program_, model.backend_flags)), json_(json),
+      : model_(model), program_(model.load()), executor_(program_.backend->make(program_)), json_(json),
         prompt_(some_tokens(depth, program_.graph->shape.vocab)) {
     Way plain(program_, *executor_, 0, prompt_, text_tokens, decode::Speculation());
     plain.advance(text_tokens);

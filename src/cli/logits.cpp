@@ -113,7 +113,7 @@ void run(LogitsFlags flags) {
   if (!flags.model.options.context_tokens)
     flags.model.options.context_tokens = static_cast<std::int32_t>(longest) + flags.greedy;
   const link::Program program = flags.model.load();
-  const auto executor = make_executor(program, flags.model.backend_flags);
+  const auto executor = program.backend->make(program);
   Results results;
   for (std::size_t i = 0; i < prompts.size(); ++i)
     run_prompt(program, *executor, flags, prompts[i], "prompt" + std::to_string(i), results);

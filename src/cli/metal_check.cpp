@@ -29,7 +29,7 @@ class Pebble {
  public:
   explicit Pebble(const std::string& folder)
       : gpu_program_(load(folder, metal::kBackend)), cpu_program_(load(folder, cpu::kBackend)),
-        gpu_executor_(make_executor(gpu_program_, {})), cpu_executor_(make_executor(cpu_program_, {})),
+        gpu_executor_(gpu_program_.backend->make(gpu_program_)), cpu_executor_(cpu_program_.backend->make(cpu_program_)),
         gpu_(gpu_program_, *gpu_executor_), cpu_(cpu_program_, *cpu_executor_) {}
 
   // A prompt, then rounds.

@@ -99,8 +99,9 @@ engine::ModelOptions ModelFlags::options_with(const DraftFlags& draft) const {
   backend_flags.check(*options.backend);
   draft.check();
   engine::ModelOptions all{.folder = checkpoint.empty() ? default_model() : checkpoint, .link = options, .numeric = numeric,
-                           .draft = draft.options, .backend = backend_flags.options(),
+                           .draft = draft.options,
                            .notice = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }};
+  all.link.backend_options = backend_flags.options();
   if (!memory.empty()) all.link.memory_limit_bytes = parse_bytes(memory);
   return all;
 }

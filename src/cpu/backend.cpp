@@ -9,7 +9,8 @@
 namespace lapidary::cpu {
 namespace {
 
-const Instructions& instructions_named(const std::string& name) {
+const Instructions& instructions_of(const link::Program& program) {
+  const std::string& name = program.backend_options.instructions;
   if (name.empty()) return best_instructions();
   const auto all = all_instructions();
   const auto found = std::ranges::find(all, name, &Instructions::name);
@@ -21,16 +22,14 @@ const Instructions& instructions_named(const std::string& name) {
 
 constexpr link::Backend kBackend{
     .name = "cpu",
-    .repacked_bytes = q8_scale_bytes,
+    .repacked_bytes = [](const link::Program& program) { return q8_scale_bytes(program, *instructions_of(program).products); },
     .room_bytes = [](const link::Program& program) {
       return room_bytes(program) + q8_room_size(program).bytes() * static_cast<std::size_t>(program.plan.threads);
     },
     .variant_of = [](const link::Program& program, const graph::Step& step) {
       return link::variant_name(program, step, is_q8(program, step) ? "q8" : "f32");
     },
-    .make = [](const link::Program& program, const link::BackendOptions& options) {
-      return make_executor(program, instructions_named(options.instructions));
-    },
+    .make = [](const link::Program& program) { return make_executor(program, instructions_of(program)); },
 };
 
 }  // namespace lapidary::cpu

@@ -91,7 +91,7 @@ class CpuExecutor final : public link::Executor {
  public:
   CpuExecutor(const link::Program& program, const Instructions& instructions)
       : program_(program), instructions_(instructions), arena_(program.plan.arena_bytes), kv_(program.plan.kv_bytes),
-        scales_(program.plan.repacked_bytes), rooms_(q8_room_size(program).bytes() * program.plan.threads),
+        scales_(q8_scale_bytes(program, *instructions.products)), rooms_(q8_room_size(program).bytes() * program.plan.threads),
         slots_(program), states_(program.plan.sessions), maxima_(program.plan.verify_rows * kMostStretches), team_(program.plan.threads) {
     for (Memory* memory : {&arena_, &kv_, &scales_, &rooms_}) memory->use_huge_pages();
     arena_.commit();
@@ -361,14 +361,14 @@ class CpuExecutor final : public link::Executor {
           if (id == graph::kNone || q8_matrices_[id].matrix) continue;
           const link::Matrix& matrix = program_.matrices[id];
           q8_matrices_[id] = Q8Matrix(*instructions_.products, matrix, at);
-          for (int expert = 0; expert < std::max(1, matrix.experts); ++expert, at += scale_words(matrix))
+          for (int expert = 0; expert < std::max(1, matrix.experts); ++expert, at += scale_words(*instructions_.products, matrix))
             jobs.push_back({&matrix, expert, at});
         }
       }
     if (jobs.empty()) return;
     team_.run([&](Part part) {
       for (std::size_t i = static_cast<std::size_t>(part.index); i < jobs.size(); i += static_cast<std::size_t>(part.count))
-        interleave_scales(*jobs[i].matrix, jobs[i].expert, instructions_.products->order, jobs[i].scales);
+        interleave_scales(*instructions_.products, *jobs[i].matrix, jobs[i].expert, jobs[i].scales);
     });
   }
 

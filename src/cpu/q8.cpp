@@ -39,6 +39,13 @@ Codes codes_of(const Storage& storage) {
   }
 }
 
+// Of w + 16 (w & 15).
+std::uint16_t sum_of_bytes(const std::uint8_t* values, int bytes) {
+  unsigned sum = 0, low = 0;
+  for (int i = 0; i < bytes; ++i) sum += values[i], low += values[i] & 15u;
+  return static_cast<std::uint16_t>(sum + 16 * low);
+}
+
 float scale_of(std::uint32_t word) { return std::bit_cast<float>(word & 0xffff0000u); }
 float bias_of(std::uint32_t word) { return std::bit_cast<float>(word << 16); }
 
@@ -135,7 +142,7 @@ void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range ste
 
 }  // namespace
 
-const Q8Kernels kPortableQ8 = {"portable", Order::neighbours, quantise, multiply};
+const Q8Kernels kPortableQ8 = {"portable", Order::neighbours, false, quantise, multiply};
 
 Walk::Walk(int rows, int cols, Order order) : order_(order), rows_(rows), quarter_((rows + kStreams - 1) / kStreams) {
   if (order == Order::neighbours) return;
@@ -158,31 +165,38 @@ bool has_q8(const link::Matrix& matrix) {
   return (encoding == Encoding::affine && matrix.storage.type == DType::bf16) || encoding == Encoding::mxfp4 || encoding == Encoding::nvfp4;
 }
 
-std::size_t scale_words(const link::Matrix& matrix) {
-  const std::size_t rows = static_cast<std::size_t>(matrix.rows + kStreams - 1) / kStreams * kStreams;
-  return rows * (matrix.cols / matrix.storage.group);
+Q8Format format_of(const link::Matrix& matrix) { return {codes_of(matrix.storage), matrix.storage.group}; }
+
+std::size_t scale_words(const Q8Kernels& kernels, const link::Matrix& matrix) {
+  const std::size_t steps = (matrix.rows + kStreams - 1) / kStreams, groups = matrix.cols / matrix.storage.group;
+  return steps * groups * group_words(kernels, format_of(matrix));
 }
 
-void interleave_scales(const link::Matrix& matrix, int expert, Order order, std::uint32_t* scales) {
+void interleave_scales(const Q8Kernels& kernels, const link::Matrix& matrix, int expert, std::uint32_t* scales) {
   assert(has_q8(matrix));
-  const Walk walk(matrix.rows, matrix.cols, order);
-  const int groups = matrix.cols / matrix.storage.group;
+  const Walk walk(matrix.rows, matrix.cols, kernels.order);
+  const Q8Format format = format_of(matrix);
+  const int groups = matrix.cols / format.group, words = group_words(kernels, format), group_bytes = format.group_bytes();
   for (int step = 0; step < walk.steps(); ++step)
     for (int stream = 0; stream < kStreams; ++stream) {
       const int row = std::min(walk.row(step, stream), matrix.rows - 1);
       const std::size_t at = expert * matrix.scale_expert_bytes + row * matrix.scale_row_bytes;
       const std::byte* biases = matrix.biases ? matrix.biases + at : nullptr;
-      std::uint32_t* out = scales + static_cast<std::size_t>(step) * groups * kStreams + stream;
-      for (int g = 0; g < groups; ++g) out[g * kStreams] = scale_word(matrix.storage, matrix.scales + at, biases, g);
+      std::uint32_t* out = scales + static_cast<std::size_t>(step) * groups * words;
+      for (int g = 0; g < groups; ++g) out[g * words + stream] = scale_word(matrix.storage, matrix.scales + at, biases, g);
+      if (words == kStreams) continue;
+      const auto* values = reinterpret_cast<const std::uint8_t*>(matrix.values + expert * matrix.expert_bytes + row * matrix.row_bytes);
+      for (int g = 0; g < groups; ++g) {
+        const std::uint16_t sum = sum_of_bytes(values + g * group_bytes, group_bytes);
+        std::memcpy(reinterpret_cast<std::byte*>(out + g * words + kStreams) + stream * sizeof sum, &sum, sizeof sum);
+      }
     }
 }
-
-Q8Format Q8Matrix::format() const { return {codes_of(matrix->storage), matrix->storage.group}; }
 
 Q8Weights Q8Matrix::weights(int expert) const {
   return {.format = format(), .rows = matrix->rows, .cols = matrix->cols, .walk = walk,
           .values = matrix->values + expert * matrix->expert_bytes, .row_bytes = matrix->row_bytes,
-          .scales = scales + expert * scale_words(*matrix)};
+          .scales = scales + expert * scale_words(*kernels, *matrix)};
 }
 
 }  // namespace lapidary::cpu

@@ -114,18 +114,12 @@ struct Q8Weights {
   Walk walk;
   const std::byte* values = nullptr;       // of one expert
   std::size_t row_bytes = 0;
-  const std::uint32_t* scales = nullptr;   // [steps, groups, kStreams]: bias | scale << 16, bfloat16 both; without biases 0
+  const std::uint32_t* scales = nullptr;   // [steps, groups, group_words]: kStreams of bias | scale << 16, bfloat16 both; without
+                                           // biases 0. Behind them, where the kernels want them, kStreams sums of 16 bits
 };
 
 // Weights that are integers of up to 8 bits times a scale: affine ones with bfloat16 scales, mxfp4, nvfp4.
 bool has_q8(const link::Matrix& matrix);
-
-// Scales and biases are read interleaved, for kStreams rows together: a copy of uint32, one for each group of a row, for one matrix
-// or one expert.
-std::size_t scale_words(const link::Matrix& matrix);
-
-// Fills the scale_words(matrix) of the matrix or of one expert, for kernels that take rows in this order.
-void interleave_scales(const link::Matrix& matrix, int expert, Order order, std::uint32_t* scales);
 
 // 1 to kTileRows quantised rows, for all weights of this form; the layout is the kernels' own.
 struct Q8Tile {
@@ -141,11 +135,22 @@ constexpr std::size_t tile_floats(int groups) { return static_cast<std::size_t>(
 struct Q8Kernels {
   const char* name;
   Order order;
+  // Whether they want to know the sum of w + 16 (w & 15) over the bytes of each group of 4 bits that has 64 codes.
+  bool wants_sums;
   // Fills these groups of the tile. x: [tile.rows] of [tile.cols]
   void (*quantise)(const float* const* x, const Q8Tile& tile, Range groups);
   // y[r][n] = the product of row r and weight row n, for the weight rows of these steps
   void (*multiply)(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps);
 };
+
+// Words of 32 bits that a step has beside its values, for each group.
+constexpr int group_words(const Q8Kernels& kernels, Q8Format format) {
+  return kernels.wants_sums && format.codes == Codes::u4 && format.group == 64 ? kStreams + kStreams / 2 : kStreams;
+}
+Q8Format format_of(const link::Matrix& matrix);
+// Those of a matrix or of one expert.
+std::size_t scale_words(const Q8Kernels& kernels, const link::Matrix& matrix);
+void interleave_scales(const Q8Kernels& kernels, const link::Matrix& matrix, int expert, std::uint32_t* scales);
 
 // A matrix with its scales interleaved for these kernels, for all experts.
 struct Q8Matrix {
@@ -157,7 +162,7 @@ struct Q8Matrix {
   Q8Matrix() = default;
   Q8Matrix(const Q8Kernels& of, const link::Matrix& from, const std::uint32_t* interleaved)
       : kernels(&of), matrix(&from), scales(interleaved), walk(from.rows, from.cols, of.order) {}
-  Q8Format format() const;
+  Q8Format format() const { return format_of(*matrix); }
   Q8Weights weights(int expert = 0) const;
 };
 

@@ -1,7 +1,7 @@
-// The products of q8.hpp with Arm's dot products of signed bytes. This file alone is compiled for processors that have them;
+// The products of q8.hpp with Arm's dot products of bytes. This file alone is compiled for processors that have them;
 // instructions.hpp says who may call it.
-#include "cpu/q8_dotprod_rows.hpp"
 #include "cpu/q8_signed_codes.hpp"
+#include "cpu/q8_unsigned.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -20,11 +20,11 @@ LAPIDARY_INLINE void turn_over(uint8x16_t* rows) {
 
 // Four vectors of turned weights with 16 activations of each row. q: [rows] of [Stride]. Two rows take turns: a sum that has just been
 // added to must wait.
-template <int Rows, int Stride>
-LAPIDARY_INLINE void add_turned(int32x4_t* dots, const int8x16_t* w, const std::int8_t* q) {
+template <int Rows, int Stride, class Bytes>
+LAPIDARY_INLINE void add_turned(int32x4_t* dots, const Bytes* w, const std::int8_t* q) {
 #pragma GCC unroll 8
   for (int r = 0; r < Rows; r += 2) {
-    const int8x16_t first = vld1q_s8(q + r * Stride), second = vld1q_s8(q + (r + 1 < Rows ? r + 1 : r) * Stride);
+    const Bytes first = (Bytes)vld1q_s8(q + r * Stride), second = (Bytes)vld1q_s8(q + (r + 1 < Rows ? r + 1 : r) * Stride);
     const auto add = [&]<int Lane>() __attribute__((always_inline)) {
       in_order::add_dots_by<Lane>(dots[r], w[Lane], first);
       if (r + 1 < Rows) in_order::add_dots_by<Lane>(dots[r + 1], w[Lane], second);
@@ -36,13 +36,17 @@ LAPIDARY_INLINE void add_turned(int32x4_t* dots, const int8x16_t* w, const std::
   }
 }
 
+template <int Bits, int Group>
+constexpr bool kUnsigned = Bits == 4 && Group == 64;
+
 // Several activation rows. Weights are turned so that a vector of sums has one for each of the four rows of a step.
 template <int Bits, int Group, int Rows>
 void multiply_turned(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
-  constexpr int kGroupBytes = Group * Bits / 8;
+  constexpr bool kSums = kUnsigned<Bits, Group>;
+  constexpr int kGroupBytes = Group * Bits / 8, kGroupWords = kSums ? in_order::kUnsignedWords : kStreams;
   for (int step = steps.begin; step < steps.end; ++step) {
     const Streams streams(w, step);
-    Cursor<kGroupBytes, Rows * Group, Rows> cursor(w, streams, tile, step);
+    Cursor<kGroupBytes, Rows * Group, Rows, kGroupWords> cursor(w, streams, tile, step);
     float32x4_t sums[Rows];
     for (float32x4_t& sum : sums) sum = vdupq_n_f32(0.0f);
     for (int g = w.cols / Group; g > 0; --g) {
@@ -54,17 +58,28 @@ void multiply_turned(const Q8Weights& w, const Q8Tile& tile, float* const* y, Ra
         uint8x16_t bytes[kStreams];
         for (int i = 0; i < kStreams; ++i) bytes[i] = vld1q_u8(cursor.weights[i] + at);
         turn_over(bytes);
-        int8x16_t whole[kStreams], low[kStreams];
-        for (int i = 0; i < kStreams; ++i) {
-          whole[i] = minus_128(bytes[i]);
-          low[i] = minus_128(vshlq_n_u8(bytes[i], 4));
+        if constexpr (kSums) {
+          uint8x16_t low[kStreams];
+          for (int i = 0; i < kStreams; ++i) low[i] = vshlq_n_u8(bytes[i], 4);
+          add_turned<Rows, Group>(dots, bytes, cursor.q + 2 * at);
+          add_turned<Rows, Group>(dots, low, cursor.q + 2 * at + 16);
+        } else {
+          int8x16_t whole[kStreams], low[kStreams];
+          for (int i = 0; i < kStreams; ++i) {
+            whole[i] = minus_128(bytes[i]);
+            low[i] = minus_128(vshlq_n_u8(bytes[i], 4));
+          }
+          add_turned<Rows, Group>(dots, whole, cursor.q + at);
+          if constexpr (Bits == 4) add_turned<Rows, Group>(dots, low, cursor.q + Group / 2 + at);
         }
-        add_turned<Rows, Group>(dots, whole, cursor.q + at);
-        if constexpr (Bits == 4) add_turned<Rows, Group>(dots, low, cursor.q + Group / 2 + at);
       }
       const Scales<> of_group(cursor.scales);
+      const uint16x4_t excess = vreinterpret_u16_u32(vld1_u32(cursor.scales + kGroupWords - 2));
 #pragma GCC unroll 8
-      for (int r = 0; r < Rows; ++r) sums[r] = of_group.add_to(sums[r], dots[r], cursor.factors[r]);
+      for (int r = 0; r < Rows; ++r) {
+        if constexpr (kSums) in_order::subtract_products(dots[r], excess, vdup_n_u16(128));
+        sums[r] = of_group.add_to(sums[r], dots[r], cursor.factors[r]);
+      }
       cursor.template advance<1>();
     }
     for (int r = 0; r < Rows; ++r) {
@@ -80,12 +95,13 @@ struct Dotprod {
 
   template <bool Paired, int Group>
   static void quantise(const float* const* x, const Q8Tile& tile, Range groups) {
-    quantise_signed<Paired, Group>(x, tile, groups);
+    if constexpr (Paired && Group == 64) in_order::quantise_unsigned(x, tile, groups);
+    else quantise_signed<Paired, Group>(x, tile, groups);
   }
 
   template <int Bits, int Group, int Rows>
   static void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
-    if constexpr (Rows <= 2 && Bits == 4 && Group == 64) in_order::multiply_signed<Rows>(w, tile, y, steps);
+    if constexpr (Rows <= 4 && kUnsigned<Bits, Group>) in_order::multiply_unsigned<Rows>(w, tile, y, steps);
     else if constexpr (Rows == 1) multiply_row<Dotprod, Bits, Group>(w, tile, y[0], steps);
     else multiply_turned<Bits, Group, Rows>(w, tile, y, steps);
   }
@@ -99,6 +115,6 @@ struct Dotprod {
 
 }  // namespace
 
-const Q8Kernels kDotprodQ8 = q8_kernels<Dotprod>("dotprod", Order::neighbours);
+const Q8Kernels kDotprodQ8 = q8_kernels<Dotprod>("dotprod", Order::neighbours, true);
 
 }  // namespace lapidary::cpu

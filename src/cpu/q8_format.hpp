@@ -56,8 +56,8 @@ void with_rows(int rows, F f) {
 // Of a class with the static functions quantise<Paired, Group>(x, tile, groups), multiply<Bits, Group, Rows>(w, tile, y, steps) for
 // affine codes of 4 and 8 bits and multiply_codes<codes, Group>(w, tile, y, steps) for all others.
 template <class Set>
-constexpr Q8Kernels q8_kernels(const char* name, Order order) {
-  return {.name = name, .order = order,
+constexpr Q8Kernels q8_kernels(const char* name, Order order, bool wants_sums = false) {
+  return {.name = name, .order = order, .wants_sums = wants_sums,
           .quantise = [](const float* const* x, const Q8Tile& tile, Range groups) {
             with_group(tile.form.group, [&]<int Group>() {
               if (!tile.form.paired) Set::template quantise<false, Group>(x, tile, groups);

@@ -24,16 +24,24 @@ LAPIDARY_INLINE void load(const std::int8_t*& at, int8x16_t& a, int8x16_t& b) {
 LAPIDARY_INLINE void load(const std::uint32_t*& at, uint32x4_t& words) {
   asm volatile("ldr %q0, [%1], #16" : "=w"(words), "+r"(at));
 }
-// The factors of a group as q8_signed.hpp lays them out, in two loads.
-LAPIDARY_INLINE void load(const std::int32_t*& at, int32x4_t& offset) {
-  asm volatile("ldr %q0, [%1], #16" : "=w"(offset), "+r"(at));
+LAPIDARY_INLINE void load(const std::uint32_t*& at, uint16x4_t& halves) {
+  asm volatile("ldr %d0, [%1], #8" : "=w"(halves), "+r"(at));
 }
-LAPIDARY_INLINE void load(const std::int32_t*& at, float32x2_t& pair) { asm volatile("ldr %d0, [%1], #16" : "=w"(pair), "+r"(at)); }
-LAPIDARY_INLINE void load(const float*& at, float32x2_t& pair) { asm volatile("ldr %d0, [%1], #8" : "=w"(pair), "+r"(at)); }
+template <int Stride = 8>
+LAPIDARY_INLINE void load(const float*& at, float32x2_t& pair) {
+  asm volatile("ldr %d0, [%1], %2" : "=w"(pair), "+r"(at) : "n"(Stride));
+}
+// The first element; the others become zeros.
+LAPIDARY_INLINE void load_first(const std::int32_t* at, int32x4_t& x) { asm volatile("ldr %s0, [%1]" : "=w"(x) : "r"(at)); }
 // Asks for the line so many bytes ahead. Once for each line and not two in a row: what is asked for in vain costs as much.
 template <int Ahead>
 LAPIDARY_INLINE void fetch(const void* at) {
   asm volatile("prfm pldl1keep, [%0, %1]" : : "r"(at), "n"(Ahead));
+}
+// The same for the second cache, from where a line comes soon enough when it is asked for again.
+template <int Ahead>
+LAPIDARY_INLINE void fetch_near(const void* at) {
+  asm volatile("prfm pldl2keep, [%0, %1]" : : "r"(at), "n"(Ahead));
 }
 LAPIDARY_INLINE void set_zero(int32x4_t& x) { asm volatile("movi %0.2d, #0" : "=w"(x)); }
 LAPIDARY_INLINE void shift_up(uint8x16_t& low, uint8x16_t bytes) {
@@ -45,24 +53,25 @@ LAPIDARY_INLINE void add_dots(int32x4_t& sum, uint8x16_t w, int8x16_t q) {
 LAPIDARY_INLINE void add_dots(int32x4_t& sum, int8x16_t w, int8x16_t q) {
   asm volatile("sdot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(w), "w"(q));
 }
+LAPIDARY_INLINE void add_dots(int32x4_t& sum, uint8x16_t w, uint8x16_t q) {
+  asm volatile("udot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(w), "w"(q));
+}
 template <int Lane>
 LAPIDARY_INLINE void add_dots_by(int32x4_t& sum, int8x16_t w, int8x16_t q) {
   asm volatile("sdot %0.4s, %1.16b, %2.4b[%3]" : "+w"(sum) : "w"(w), "w"(q), "n"(Lane));
 }
-LAPIDARY_INLINE void flip(int8x16_t& flipped, uint8x16_t bytes, uint8x16_t bits) {
-  asm volatile("eor %0.16b, %1.16b, %2.16b" : "=w"(flipped) : "w"(bytes), "w"(bits));
-}
-LAPIDARY_INLINE void mask(int8x16_t& masked, uint8x16_t bytes, uint8x16_t bits) {
-  asm volatile("and %0.16b, %1.16b, %2.16b" : "=w"(masked) : "w"(bytes), "w"(bits));
+template <int Lane>
+LAPIDARY_INLINE void add_dots_by(int32x4_t& sum, uint8x16_t w, uint8x16_t q) {
+  asm volatile("udot %0.4s, %1.16b, %2.4b[%3]" : "+w"(sum) : "w"(w), "w"(q), "n"(Lane));
 }
 LAPIDARY_INLINE void add(int32x4_t& sum, int32x4_t a, int32x4_t b) {
   asm volatile("add %0.4s, %1.4s, %2.4s" : "=w"(sum) : "w"(a), "w"(b));
 }
-LAPIDARY_INLINE void times_sixteen(int32x4_t& product, int32x4_t a) {
-  asm volatile("shl %0.4s, %1.4s, #4" : "=w"(product) : "w"(a));
-}
 LAPIDARY_INLINE void subtract(float32x4_t& difference, int32x4_t a, float32x4_t b) {
   asm volatile("fsub %0.4s, %1.4s, %2.4s" : "=w"(difference) : "w"(a), "w"(b));
+}
+LAPIDARY_INLINE void subtract_products(int32x4_t& sum, uint16x4_t a, uint16x4_t b) {
+  asm volatile("umlsl %0.4s, %1.4h, %2.4h" : "+w"(sum) : "w"(a), "w"(b));
 }
 LAPIDARY_INLINE void add_pairs(int32x4_t& sum, int32x4_t a, int32x4_t b) {
   asm volatile("addp %0.4s, %1.4s, %2.4s" : "=w"(sum) : "w"(a), "w"(b));

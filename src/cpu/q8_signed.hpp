@@ -30,11 +30,10 @@ struct SignedFactors {
 };
 static_assert(sizeof(SignedFactors) == 8 * sizeof(float));
 
-// q: [groups, rows, Group]; factors: [groups, rows] of SignedFactors
-template <bool Paired, int Group>
-LAPIDARY_INLINE void quantise_signed(const float* const* x, const Q8Tile& tile, Range groups) {
-  // One row takes lo as it is, more take 16 lo - 128.
-  const bool low_is_offset = Paired && tile.rows > 1;
+// Quantises these groups of all rows. store(group, q) writes the bytes of a group to the tile and returns what makes up for unsigned
+// weights. q: [groups, rows, Group]; factors: [groups, rows] of SignedFactors
+template <bool Paired, int Group, class Store>
+LAPIDARY_INLINE void quantise_with_offsets(const float* const* x, const Q8Tile& tile, Range groups, Store store) {
   for (int r = 0; r < tile.rows; ++r)
     for (int begin = groups.begin; begin < groups.end; begin += kSteps) {
       const int count = std::min(kSteps, groups.end - begin);
@@ -43,14 +42,23 @@ LAPIDARY_INLINE void quantise_signed(const float* const* x, const Q8Tile& tile, 
       for (int g = begin; g < begin + count; ++g) {
         const QuantisedGroup<Group> group = quantise_group<Paired, Group>(x[r] + g * Group, steps[g - begin]);
         const std::size_t at = static_cast<std::size_t>(g) * tile.rows + r;
-        for (int i = 0; i < Group / 16; ++i) vst1q_s8(tile.q + at * Group + 16 * i, group.q[i]);
-        const std::int32_t offset = 128 * (group.u_sum + (low_is_offset ? group.v_sum : 0));
+        const std::int32_t offset = store(group, tile.q + at * Group);
         auto& factors = reinterpret_cast<SignedFactors*>(tile.factors)[at];
         vst1q_s32(factors.offset, vdupq_n_s32(std::bit_cast<std::int32_t>(kWhole) + offset));
         factors.a = group.a;
         factors.a_sum = group.a_sum;
       }
     }
+}
+
+template <bool Paired, int Group>
+LAPIDARY_INLINE void quantise_signed(const float* const* x, const Q8Tile& tile, Range groups) {
+  // One row takes lo as it is, more take 16 lo - 128.
+  const bool low_is_offset = Paired && tile.rows > 1;
+  quantise_with_offsets<Paired, Group>(x, tile, groups, [&](const QuantisedGroup<Group>& group, std::int8_t* q) {
+    for (int i = 0; i < Group / 16; ++i) vst1q_s8(q + 16 * i, group.q[i]);
+    return 128 * (group.u_sum + (low_is_offset ? group.v_sum : 0));
+  });
 }
 
 // Scales and biases of a group, for the four rows of a step. Without biases a word is its scale.
@@ -74,7 +82,7 @@ LAPIDARY_INLINE int32x4_t sum_of_each(const int32x4_t* d) { return vpaddq_s32(vp
 
 // Where a step reads. The core takes four instructions a cycle, and vector operations are two of them: addresses must not cost any.
 // So several groups are taken by offsets that the compiler knows, and then all pointers move on.
-template <int kGroupBytes, int kTileBytes, int kTileFactors>
+template <int kGroupBytes, int kTileBytes, int kTileFactors, int kGroupWords = kStreams>
 struct Cursor {
   const std::uint8_t* weights[kStreams];
   const std::uint8_t* weights_ahead;
@@ -86,7 +94,7 @@ struct Cursor {
   // when their step begins.
   Cursor(const Q8Weights& w, const Streams& streams, const Q8Tile& tile, int step)
       : weights_ahead(streams.at[0] + (kStreams - 1) * w.row_bytes + 1024),
-        scales(w.scales + static_cast<std::size_t>(step) * (w.cols / w.format.group) * kStreams),
+        scales(w.scales + static_cast<std::size_t>(step) * (w.cols / w.format.group) * kGroupWords),
         q(tile.q),
         factors(reinterpret_cast<const SignedFactors*>(tile.factors)) {
     std::copy_n(streams.at, kStreams, weights);
@@ -106,7 +114,7 @@ struct Cursor {
   LAPIDARY_INLINE void advance() {
     for (const std::uint8_t*& at : weights) at += kGroups * kGroupBytes;
     weights_ahead += kGroups * kStreams * kGroupBytes;
-    scales += kGroups * kStreams;
+    scales += kGroups * kGroupWords;
     q += kGroups * kTileBytes;
     factors += kGroups * kTileFactors;
   }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "cpu/q8.hpp"
-
 namespace lapidary::cpu {
 
 using graph::Op;
@@ -30,7 +28,7 @@ Q8RoomSize q8_room_size(const link::Program& program) {
   return room;
 }
 
-std::size_t q8_scale_bytes(const link::Program& program) {
+std::size_t q8_scale_bytes(const link::Program& program, const Q8Kernels& kernels) {
   std::size_t bytes = 0;
   std::vector<bool> seen(program.matrices.size());
   for (const graph::Segment& segment : program.graph->segments)
@@ -40,7 +38,7 @@ std::size_t q8_scale_bytes(const link::Program& program) {
         if (id == graph::kNone || seen[id]) continue;
         seen[id] = true;
         const link::Matrix& matrix = program.matrices[id];
-        bytes += scale_words(matrix) * sizeof(std::uint32_t) * std::max(1, matrix.experts);
+        bytes += scale_words(kernels, matrix) * sizeof(std::uint32_t) * std::max(1, matrix.experts);
       }
     }
   return bytes;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "cpu/q8.hpp"
 #include "link/link.hpp"
 
 namespace lapidary::cpu {
@@ -21,7 +22,7 @@ struct Q8RoomSize {
 };
 Q8RoomSize q8_room_size(const link::Program& program);
 
-// Of their weights, the copies of scales and biases.
-std::size_t q8_scale_bytes(const link::Program& program);
+// Of their weights, the copies of scales and biases, with what else these kernels want to know of them.
+std::size_t q8_scale_bytes(const link::Program& program, const Q8Kernels& kernels);
 
 }  // namespace lapidary::cpu

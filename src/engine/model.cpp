@@ -54,7 +54,7 @@ Model::Model(const ModelOptions& options)
     : start(Clock::now()), program(open_program(options)), tokenizer(open_tokenizer(program, options.draft)),
       chat_template(text::choose_template(program.checkpoint.folder(), program.graph->shape.ple_width > 0)),
       defaults(decode::read_generation_defaults(program.checkpoint.folder())), draft(options.draft),
-      executor(program.backend->make(program, options.backend)), speculation(make_speculation(draft, program)),
+      executor(program.backend->make(program)), speculation(make_speculation(draft, program)),
       load_seconds(seconds_since(start)),
       taken_(static_cast<std::size_t>(program.plan.sessions)) {}
 

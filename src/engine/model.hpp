@@ -29,7 +29,6 @@ struct ModelOptions {
   link::Options link{};
   std::optional<link::Numeric> numeric{};  // the model's usual one when not given
   DraftOptions draft{};
-  link::BackendOptions backend{};
   std::function<void(const std::string&)> notice{};  // what did not work and was not asked for; null = nobody is told
 };
 

@@ -28,7 +28,7 @@ struct Backend {
   std::size_t (*room_bytes)(const Program&) = nullptr;       // to work in, besides what is planned for all
   std::string (*variant_of)(const Program&, const graph::Step&) = nullptr;  // "linear_q8 affine4/64"
   // `program` must be linked for this backend and outlive the executor, which allocates and starts what is planned.
-  std::unique_ptr<Executor> (*make)(const Program& program, const BackendOptions& options) = nullptr;
+  std::unique_ptr<Executor> (*make)(const Program& program) = nullptr;
 };
 
 // Those that were built; the first is used unless another is asked for.

@@ -57,7 +57,8 @@ Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const g
   const std::int32_t max_positions = checkpoint.config().shape.max_positions;
   const bool drafting = assistant.has_value();
   Program program{.checkpoint = std::move(checkpoint), .assistant = std::move(assistant), .graph = &graph,
-                  .backend = options.backend ? options.backend : backends().front(), .numeric = options.numeric,
+                  .backend = options.backend ? options.backend : backends().front(),
+                  .backend_options = options.backend_options, .numeric = options.numeric,
                   .plan = plan_memory(graph, max_positions, drafting, options),
                   .matrices = {}, .vectors = {}, .ids = {}, .constants = {}, .orders = {}};
   check_limit(program.plan);

@@ -19,7 +19,8 @@ struct Program {
   Checkpoint checkpoint;                 // keeps the files mapped
   std::optional<Checkpoint> assistant;   // drafts for it
   const graph::Graph* graph = nullptr;
-  const Backend* backend = nullptr;      // it was linked for
+  const Backend* backend = nullptr;      // it was linked for, with these options
+  BackendOptions backend_options{};
   Numeric numeric = Numeric::exact;
   MemoryPlan plan;
   std::vector<Matrix> matrices;          // by WeightId; empty for vectors

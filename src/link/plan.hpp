@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "graph/graph.hpp"
+#include "link/backend.hpp"
 #include "link/numeric.hpp"
 
 namespace lapidary::link {
 
-struct Backend;
-
 struct Options {
   const Backend* backend = nullptr;              // who runs the graph; null = the first there is
+  BackendOptions backend_options{};
   std::int32_t context_tokens = 0;               // 0 = kDefaultContext, or less where the model ends earlier
   std::int32_t chunk_rows = 0;                   // 0 = the graph's chunk_max
   std::int32_t sessions = 1;

@@ -11,8 +11,8 @@ constexpr link::Backend kBackend{
     .repacked_bytes = gpu::misaligned_bytes,
     .room_bytes = room_bytes,
     .variant_of = [](const link::Program& program, const graph::Step& step) { return link::variant_name(program, step, "f32"); },
-    .make = [](const link::Program& program, const link::BackendOptions& options) {
-      return make_executor(program, {options.capture, options.capture_round});
+    .make = [](const link::Program& program) {
+      return make_executor(program, {program.backend_options.capture, program.backend_options.capture_round});
     },
 };
 

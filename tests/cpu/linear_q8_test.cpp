@@ -383,8 +383,8 @@ suite<"experts q8"> expert_suite = [] {
             append(expected, gelu_mul(reference::q8_product(gate.matrix, x[r], id),
                                       reference::q8_product(up.matrix, x[r], id)));
             const link::Matrix one_gate = gate.expert(id), one_up = up.expert(id);
-            const auto row = linear_gelu_mul({x[r]}, {*gate.kernels, one_gate, gate.scales.data() + id * cpu::scale_words(one_gate)},
-                                             {*up.kernels, one_up, up.scales.data() + id * cpu::scale_words(one_up)});
+            const auto row = linear_gelu_mul({x[r]}, {*gate.kernels, one_gate, gate.scales.data() + id * cpu::scale_words(*gate.kernels, one_gate)},
+                                             {*up.kernels, one_up, up.scales.data() + id * cpu::scale_words(*up.kernels, one_up)});
             by_matrix.insert(by_matrix.end(), row.front().begin(), row.front().end());
           }
           expect(error_of(got[r], expected) <= 1.0_d) << "K =" << k << "row" << r;
@@ -409,7 +409,7 @@ suite<"experts q8"> expert_suite = [] {
             const std::int32_t id = ids[r][slot];
             append(expected, reference::q8_product(weights.matrix, input, id));
             const link::Matrix one = weights.expert(id);
-            const auto row = linear({input}, {{*weights.kernels, one, weights.scales.data() + id * cpu::scale_words(one)}}).front();
+            const auto row = linear({input}, {{*weights.kernels, one, weights.scales.data() + id * cpu::scale_words(*weights.kernels, one)}}).front();
             by_matrix.insert(by_matrix.end(), row.begin(), row.end());
           }
           expect(error_of(got[r], expected) <= 1.0_d) << "K =" << k << "row" << r;

@@ -224,32 +224,45 @@ suite<"q8 weights"> weights_suite = [] {
     expect(has == expected);
   };
 
-  "scales and biases lie together in the order of the walk, expert by expert"_test = [] {
+  "scales, biases and the sums that kernels want lie together in the order of the walk, expert by expert"_test = [] {
     Random random(2);
-    for (const Storage& storage : q8_storages())
-      for (const int rows : {1, 2, 3, 4, 5, 11, 23, 64, 100})
-        for (const int experts : {0, 3}) {
-          const int cols = 384, groups = cols / storage.group;
-          const Weights weights(random, storage, rows, cols, experts);
-          const link::Matrix& matrix = weights.matrix;
-          const std::size_t words = cpu::scale_words(matrix);
-          expect(eq(words, static_cast<std::size_t>((rows + 3) / 4 * 4 * groups)));
-          int wrong = 0;
-          for (int expert = 0; expert < std::max(experts, 1); ++expert) {
-            const cpu::Q8Weights view = weights.view().weights(expert);
-            expect(view.scales == weights.scales.data() + expert * words);
-            expect(view.values == matrix.values + expert * matrix.expert_bytes);
-            for (int step = 0; step < view.walk.steps(); ++step)
-              for (int stream = 0; stream < cpu::kStreams; ++stream) {
-                const int row = view.walk.row(step, stream);
-                if (row >= rows) continue;
-                const std::size_t at = expert * matrix.scale_expert_bytes + row * matrix.scale_row_bytes;
-                for (int g = 0; g < groups; ++g)
-                  wrong += view.scales[(step * groups + g) * cpu::kStreams + stream] != word_of(matrix, at, g);
-              }
+    for (const cpu::Instructions& set : cpu::all_instructions())
+      for (const Storage& storage : q8_storages())
+        for (const int rows : {1, 2, 3, 4, 5, 11, 23, 64, 100})
+          for (const int experts : {0, 3}) {
+            const int cols = 384, groups = cols / storage.group;
+            Weights weights(random, storage, rows, cols, experts);
+            weights.lay_out_for(*set.products);
+            const link::Matrix& matrix = weights.matrix;
+            const bool sums = set.products->wants_sums && storage.bits == 4 && storage.group == 64;
+            const int group_words = sums ? 6 : 4;
+            const std::size_t words = cpu::scale_words(*set.products, matrix);
+            expect(eq(words, static_cast<std::size_t>((rows + 3) / 4 * groups * group_words)));
+            int wrong = 0;
+            for (int expert = 0; expert < std::max(experts, 1); ++expert) {
+              const cpu::Q8Weights view = weights.view().weights(expert);
+              expect(view.scales == weights.scales.data() + expert * words);
+              expect(view.values == matrix.values + expert * matrix.expert_bytes);
+              for (int step = 0; step < view.walk.steps(); ++step)
+                for (int stream = 0; stream < cpu::kStreams; ++stream) {
+                  const int row = view.walk.row(step, stream);
+                  if (row >= rows) continue;
+                  const std::size_t at = expert * matrix.scale_expert_bytes + row * matrix.scale_row_bytes;
+                  for (int g = 0; g < groups; ++g) {
+                    const std::uint32_t* group = view.scales + (step * groups + g) * group_words;
+                    wrong += group[stream] != word_of(matrix, at, g);
+                    if (!sums) continue;
+                    unsigned sum = 0;
+                    for (int i = 0; i < 32; ++i) {
+                      const auto byte = std::to_integer<unsigned>(view.values[row * matrix.row_bytes + g * 32 + i]);
+                      sum += 17 * (byte & 15) + 16 * (byte >> 4);
+                    }
+                    wrong += (group[4 + stream / 2] >> 16 * (stream % 2) & 0xffff) != sum;
+                  }
+                }
+            }
+            expect(eq(wrong, 0)) << set.name << label(storage) << rows << "rows," << experts << "experts";
           }
-          expect(eq(wrong, 0)) << label(storage) << rows << "rows," << experts << "experts";
-        }
   };
 
   "every scale of mxfp4 and nvfp4 is a product's, and those that are no finite numbers make it none"_test = [] {
@@ -445,9 +458,11 @@ bool same(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 void expect_same_as_portable(const cpu::Q8Kernels& kernels, Weights& weights, const FloatRows& x, const std::string& what) {
+  weights.lay_out_for(cpu::kPortableQ8);
+  const FloatRows expected = multiply(cpu::kPortableQ8, weights.view().weights(), x);
   weights.lay_out_for(kernels);
   const cpu::Q8Weights w = weights.view().weights();
-  const FloatRows expected = multiply(cpu::kPortableQ8, w, x), got = multiply(kernels, w, x);
+  const FloatRows got = multiply(kernels, w, x);
   for (std::size_t r = 0; r < x.size(); ++r)
     expect(same(got[r], expected[r])) << what << "N =" << w.rows << "K =" << w.cols << "row" << r << "of" << x.size();
 }

@@ -29,15 +29,16 @@ struct Weights {
   Weights(Random& random, const Storage& storage, int rows, int cols, int experts = 0)
       : kernels(cpu::best_instructions().products),
         random_matrix(random, storage, rows, cols, experts),
-        matrix(random_matrix.view()),
-        scales(cpu::scale_words(matrix) * std::max(experts, 1)) {
+        matrix(random_matrix.view()) {
     lay_out_for(*kernels);
   }
 
   void lay_out_for(const cpu::Q8Kernels& others) {
     kernels = &others;
-    for (int expert = 0; expert < std::max(matrix.experts, 1); ++expert)
-      cpu::interleave_scales(matrix, expert, kernels->order, scales.data() + expert * cpu::scale_words(matrix));
+    const int experts = std::max(matrix.experts, 1);
+    const std::size_t words = cpu::scale_words(*kernels, matrix);
+    scales = std::vector<std::uint32_t>(words * experts);
+    for (int expert = 0; expert < experts; ++expert) cpu::interleave_scales(*kernels, matrix, expert, scales.data() + expert * words);
   }
 
   cpu::Q8Matrix view() const { return {*kernels, matrix, scales.data()}; }

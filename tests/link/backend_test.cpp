@@ -48,8 +48,7 @@ const suite<"backends"> backends = [] {
   };
 
   "instructions that the processor does not have are refused"_test = [] {
-    const link::Program program = Loaded::load(kPebble, {});
-    const auto error = error_of([&] { program.backend->make(program, {.instructions = "abacus"}); });
+    const auto error = error_of([&] { Loaded::load(kPebble, {.backend_options = {.instructions = "abacus"}}); });
     expect(error && error->message() == "[instructions] expected a set that this processor has, got abacus");
   };
 };

@@ -14,7 +14,7 @@ struct Loaded {
   std::unique_ptr<link::Executor> executor;
 
   explicit Loaded(const std::string& folder, link::Options options = {}, int threads = 1, const std::string& assistant = "")
-      : program(load(folder, with(options, threads), assistant)), executor(program.backend->make(program, {})) {}
+      : program(load(folder, with(options, threads), assistant)), executor(program.backend->make(program)) {}
 
   static link::Options with(link::Options options, int threads) {
     options.threads = threads;
