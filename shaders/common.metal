@@ -8,7 +8,7 @@
 //    12 + 3i, 13 + 3i, 14 + 3i: values, scales, biases of matrix i; a vector or a list of ids is values
 //        (i counts all weights of the step, vectors too); 21 to 25 the operands of a route that goes with a product
 //    27 constants of the step (float)    28, 29 K and V of the layer, at session slot 0
-//    Steps without weights have other things from 12 on: attention its scratch, sample and accept what the request is about
+//    12 and on, in steps without weights: the extras of the op, as graph/op_table.hpp lists them
 // Grid: x counts the work inside a row, y rows (or blocks of rows), z what else there is. The grid may have more rows than there are.
 //
 // Every value of a row is computed in an order of operations that depends on the widths alone, never on the other rows of the call.

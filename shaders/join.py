@@ -1,6 +1,6 @@
 """Joins the shader texts into one library: as MSL, or as a C++ file that holds it as kShaderText.
 
-    join.py OUT.metal|OUT.cpp layout.h common.metal FAMILY.metal...
+    join.py OUT.metal|OUT.cpp dims.h layout.h common.metal FAMILY.metal...
 
 Line numbers in messages of the compiler are those of the files."""
 import os

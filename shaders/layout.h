@@ -1,5 +1,5 @@
-// What the host and the shaders tell each other, the same bytes on both sides. This text begins the shader library, and
-// src/metal/layout.hpp includes it on the host.
+// What the host and the shaders tell each other, the same bytes on both sides. The shader library begins with src/graph/dims.h and
+// this text; src/gpu/layout.hpp includes it on the host.
 
 // As graph::Row.
 struct Row {
@@ -61,6 +61,9 @@ enum Coding {
 
 enum RowsOfStep { kAllRows = 0, kOutputRows = 1, kOneRow = 2 };
 
+#define NUMBER(name) int name;
+#define NUMBERS(name, count) int name[count];
+#define REAL(name) float name;
 // One step as recorded: never changes.
 struct Step {
   Operand in[4];
@@ -68,20 +71,14 @@ struct Step {
   MatrixLayout matrix[3];
   ulong kv_slot_elements;   // from one session slot to the next
   int rows;                 // RowsOfStep
-  int k;                    // graph::Dims from here on
-  int n[3];
-  int heads, kv_heads, head_dim;
-  int window;
   int kv_capacity;
-  int experts, experts_used;
-  int offset;
-  int scaled_output;
-  float scale, scale2;
-  float epsilon;
-  int owns_kv, values_are_keys;
   int has_scalar;           // residual_norm: the factor w1 is there
   int vocab;                // sample, accept: tokens that a session's counts are of
+  LAPIDARY_DIMS(NUMBER, NUMBERS, REAL, NUMBER)
 };
+#undef NUMBER
+#undef NUMBERS
+#undef REAL
 
 // How tokens are chosen, as graph::Sampling; what is suppressed is in the masks.
 struct Choice {

@@ -18,7 +18,7 @@ Value name_event(const char* what, const std::string& name) {
 
 std::string kernel_of(const link::Program& program, const graph::Step& step) {
   std::string name = link::variant_of(program, step);
-  if (!link::multiplies(step.op)) return name;
+  if (!graph::info_of(step.op).multiplies) return name;
   int outputs = 0;
   for (const std::int32_t n : step.dims.n) outputs += n;
   return name + " " + std::to_string(step.dims.k) + " x " + std::to_string(outputs);

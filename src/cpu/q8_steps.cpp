@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <vector>
 
+#include "graph/op_table.hpp"
+
 namespace lapidary::cpu {
 
-using graph::Op;
-
 bool is_q8(const link::Program& program, const graph::Step& step) {
-  if (program.numeric != link::Numeric::fast || !link::multiplies(step.op)) return false;
+  if (program.numeric != link::Numeric::fast || !graph::info_of(step.op).multiplies) return false;
   return std::ranges::all_of(step.weights, [&](graph::WeightId id) {
     return id == graph::kNone || has_q8(program.matrices[id]);
   });
@@ -22,7 +22,7 @@ Q8RoomSize q8_room_size(const link::Program& program) {
       room.inputs = std::max<std::size_t>(room.inputs, step.dims.k);
       for (const graph::WeightId id : step.weights)
         if (id != graph::kNone) room.groups = std::max<std::size_t>(room.groups, step.dims.k / program.matrices[id].storage.group);
-      if (step.op == Op::linear_gelu_mul || step.op == Op::expert_gelu_mul)
+      if (graph::info_of(step.op).gates)
         room.outputs = std::max<std::size_t>(room.outputs, step.dims.n[0]);
     }
   return room;

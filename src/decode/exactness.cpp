@@ -27,9 +27,9 @@ std::uint64_t hash_of(const std::byte* bytes, std::size_t count) {
 
 // What a row's outputs are; of a choice only the token, the rest is room to work in.
 std::uint64_t hash_of_row(const link::StepResult& result, std::size_t row) {
-  const std::size_t outputs = result.step.op == graph::Op::sample ? 1 : result.out.size();
+  const auto results = static_cast<std::size_t>(info_of(result.step.op).results);
   std::uint64_t hash = 0;
-  for (std::size_t i = 0; i < outputs; ++i)
+  for (std::size_t i = 0; i < results; ++i)
     if (const auto& out = result.out[i]; out.data) hash = hash * 31 + hash_of(out.row(row), out.row_bytes);
   return hash;
 }

@@ -11,7 +11,6 @@ namespace {
 // As the shaders name them.
 constexpr int kHeadDim = 42, kBf16Kv = 43, kKvRanges = 44;
 constexpr int kThreads = 256;
-constexpr int kScratchAt = kWeightAt;
 
 // A lane holds this many floats of the heads of its threadgroup at most, once as query and once as result.
 constexpr int kMostRegisters = 32;
@@ -58,10 +57,7 @@ std::vector<Dispatch> attention(const BoundStep& bound) {
     fail(ErrorKind::usage, "gpu", "head size, expected a multiple of 32 up to 512, got " + std::to_string(d.head_dim));
   const int ranges = splits(bound) ? bound.kv_ranges : 1;
   const int heads = heads_together(d, bound.rows, ranges);
-  std::vector<Binding> bindings = common_bindings(bound);
-  bindings.push_back({kScratchAt, ranges > 1 ? bound.scratch : bound.out[0]});  // an argument needs memory, used or not
-  bindings.push_back({kKeysAt, bound.keys});
-  bindings.push_back({kValuesAt, bound.values});
+  const std::vector<Binding> bindings = bindings_of(bound);
   const std::vector<Constant> constants = {{kHeadDim, d.head_dim}, {kBf16Kv, bound.bf16_kv}, {kKvRanges, ranges}};
 
   std::vector<Dispatch> dispatches;

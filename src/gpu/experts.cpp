@@ -8,10 +8,9 @@ namespace lapidary::gpu {
 // leaves.
 Dispatch expert_product(const BoundStep& bound) {
   const graph::Step& step = *bound.step;
-  const bool gated = step.op == graph::Op::expert_gelu_mul;
   const int used = step.dims.experts_used;
   assert(used <= 32 && "one lane looks at one pick of a row");
-  Dispatch dispatch = with_matrices(std::string(graph::name_of(step.op)), bound, gated ? 2 : 1);
+  Dispatch dispatch = with_matrices(std::string(graph::name_of(step.op)), bound);
   const int block_rows = bound.numeric == NumericClass::prompt ? graph::kMaxVerifyRows : bound.rows;
   assert(block_rows <= graph::kMaxVerifyRows);
   dispatch.constants.push_back({kRowsConstant, block_rows});

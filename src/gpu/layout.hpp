@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "graph/dims.h"
 #include "graph/row.hpp"
 
 namespace lapidary::gpu::layout {

@@ -36,17 +36,11 @@ int coding_of(const Storage& storage) {
   return layout::kPlainF32;
 }
 
-int matrix_count_of(const graph::Step& step) {
-  if (step.op == Op::linear_gelu_mul) return 2;
-  if (step.op != Op::linear) return 1;
-  return static_cast<int>(std::ranges::count_if(step.weights, [](graph::WeightId id) { return id != graph::kNone; }));
-}
-
 Dispatch linear_product(const BoundStep& bound) {
   const graph::Step& step = *bound.step;
   const bool prompt = bound.numeric == NumericClass::prompt;
   const std::string name(graph::name_of(step.op));
-  Dispatch dispatch = with_matrices(prompt ? name + "_prompt" : name, bound, matrix_count_of(step));
+  Dispatch dispatch = with_matrices(prompt ? name + "_prompt" : name, bound);
   const int tile = prompt ? layout::kTileOutputs : layout::kGroupOutputs;
   dispatch.groups_x = tiles_of(step.dims.n[0], tile);
   // The other matrices of `linear` follow the first.
@@ -61,15 +55,14 @@ Dispatch linear_product(const BoundStep& bound) {
 
 }  // namespace
 
-Dispatch with_matrices(std::string name, const BoundStep& bound, int matrix_count) {
+Dispatch with_matrices(std::string name, const BoundStep& bound) {
   Dispatch dispatch;
   dispatch.kernel = std::move(name);
-  dispatch.bindings = common_bindings(bound);
+  dispatch.bindings = bindings_of(bound);
   dispatch.constants.push_back({kInputsConstant, bound.matrices[0].matrix->cols});
   // A kernel has all its arguments: what a storage or a step does not need is something else that is there.
-  const int places = bound.step->op == Op::linear ? 3 : matrix_count;
-  for (int i = 0; i < places; ++i) {
-    const BoundMatrix& bound_matrix = bound.matrices[i < matrix_count ? i : 0];
+  for (int i = 0; i < graph::info_of(bound.step->op).weight_count(graph::WeightUse::matrix); ++i) {
+    const BoundMatrix& bound_matrix = bound.matrices[bound.step->weights[i] != graph::kNone ? i : 0];
     const Storage& storage = bound_matrix.matrix->storage;
     const int constant = kStorageConstants + 4 * i, place = kWeightAt + 3 * i;
     dispatch.constants.push_back({constant, coding_of(storage)});

@@ -29,18 +29,6 @@ int output_count(const BoundStep& bound) {
   return static_cast<int>(std::ranges::count_if(bound.out, [](const Slice& out) { return static_cast<bool>(out); }));
 }
 
-// Every argument of a kernel needs memory, also one that this step does without.
-Slice or_output(const Slice& slice, const BoundStep& bound) { return slice ? slice : bound.out[0]; }
-
-// With the outputs from 0 and the vectors from 0 on that the kernel names.
-std::vector<Binding> bindings_of(const BoundStep& bound, int outputs, int vectors) {
-  std::vector<Binding> bindings = common_bindings(bound);
-  for (int i = 0; i < outputs; ++i)
-    if (!bound.out[i]) bindings.push_back({kOutAt + i, bound.out[0]});
-  for (int i = 0; i < vectors; ++i) bindings.push_back({kWeightAt + 3 * i, or_output(bound.vectors[i], bound)});
-  return bindings;
-}
-
 std::vector<Constant> norm_constants(const BoundStep& bound, int threads) {
   return {{kOutputs, output_count(bound)}, {kNormWidth, bound.step->dims.n[0]}, {kNormThreads, threads}};
 }
@@ -51,37 +39,27 @@ std::vector<Dispatch> norm(const BoundStep& bound) {
   const graph::Dims& d = bound.step->dims;
   Dispatch dispatch;
   dispatch.kernel = graph::name_of(bound.step->op);
+  dispatch.bindings = bindings_of(bound);
   switch (bound.step->op) {
     case Op::rms_norm:
     case Op::residual_norm:
-    case Op::moe_combine: {
-      const int outputs = bound.step->op == Op::residual_norm ? 4 : bound.step->op == Op::moe_combine ? 2 : 1;
+    case Op::moe_combine:
       dispatch.threads = norm_threads(d.n[0]);
       dispatch.constants = norm_constants(bound, dispatch.threads);
-      dispatch.bindings = bindings_of(bound, outputs, bound.step->op == Op::rms_norm ? 1 : 5);
       break;
-    }
     case Op::rope_angles:
       assert(d.head_dim / 2 <= 1024);
       dispatch.threads = round_up(d.head_dim / 2, 32);
       dispatch.constants = {{kHeadDim, d.head_dim}};
-      dispatch.bindings = bindings_of(bound, 1, 0);
-      dispatch.bindings.push_back({kConstantsAt, bound.constants});
       break;
     case Op::qkv_norm_rope:
       assert(d.head_dim / 2 <= 1024);
       dispatch.groups_x = d.heads + (d.owns_kv ? 2 * d.kv_heads : 0);
       dispatch.threads = round_up(d.head_dim / 2, 32);
       dispatch.constants = {{kHeadDim, d.head_dim}, {kBf16Kv, bound.bf16_kv}};
-      dispatch.bindings = bindings_of(bound, 1, 2);
-      dispatch.bindings.push_back({kKeysAt, or_output(bound.keys, bound)});
-      dispatch.bindings.push_back({kValuesAt, or_output(bound.values, bound)});
       break;
-    case Op::route:
-      assert(d.experts_used <= 32);
-      dispatch.bindings = bindings_of(bound, 2, 1);
-      break;
-    case Op::top: dispatch.bindings = bindings_of(bound, 1, 0); break;
+    case Op::route: assert(d.experts_used <= 32); break;
+    case Op::top: break;
     default: assert(false && "no norm");
   }
   return {dispatch};

@@ -11,8 +11,8 @@ Dispatch lookup(const BoundStep& bound);          // embed, embed_pair, ple_inpu
 // Function constants of all kernels, as common.metal and weights.metal say.
 inline constexpr int kRowsConstant = 0, kInputsConstant = 1, kStorageConstants = 16;
 
-// A dispatch of the kernel `name` with the step's operands and its first `matrix_count` weights, which are matrices.
-Dispatch with_matrices(std::string name, const BoundStep& bound, int matrix_count);
+// A dispatch of the kernel `name` with the step's operands and its matrices, which are the first of its weights.
+Dispatch with_matrices(std::string name, const BoundStep& bound);
 
 inline int tiles_of(int count, int tile) { return (count + tile - 1) / tile; }
 

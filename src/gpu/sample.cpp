@@ -9,28 +9,18 @@ namespace {
 using graph::Op;
 
 constexpr int kListed = 60;  // function constant of sample.metal
-constexpr int kCountsAt = kWeightAt, kMasksAt = kWeightAt + 1, kBiasesAt = kWeightAt + 2, kResultsAt = kWeightAt + 1;
 
 Dispatch one_group(const BoundStep& bound, const char* kernel, int threads) {
-  return {.kernel = kernel, .constants = {}, .bindings = common_bindings(bound), .rows_per_group = 0, .threads = threads};
+  return {.kernel = kernel, .constants = {}, .bindings = bindings_of(bound), .rows_per_group = 0, .threads = threads};
 }
 
 Dispatch sample(const BoundStep& bound) {
-  const bool listed = static_cast<bool>(bound.in[1]);
-  Dispatch dispatch{.kernel = "sample", .constants = {{kListed, listed}}, .bindings = common_bindings(bound),
-                    .threads = 1024};
-  if (!listed) dispatch.bindings.push_back({kInAt + 1, bound.in[0]});  // not read, but something must be there
-  dispatch.bindings.push_back({kCountsAt, bound.counts});
-  dispatch.bindings.push_back({kMasksAt, bound.masks});
-  dispatch.bindings.push_back({kBiasesAt, bound.biases});
-  return dispatch;
+  return {.kernel = "sample", .constants = {{kListed, static_cast<bool>(bound.in[1])}}, .bindings = bindings_of(bound), .threads = 1024};
 }
 
 Dispatch accept(const BoundStep& bound) {
   Dispatch dispatch = one_group(bound, "accept", 256);
   dispatch.rows_per_group = 1;  // one for each session, of which there are no more
-  dispatch.bindings.push_back({kCountsAt, bound.counts});
-  dispatch.bindings.push_back({kResultsAt, bound.results});
   return dispatch;
 }
 

@@ -7,6 +7,25 @@ namespace lapidary::gpu {
 
 using graph::Op;
 
+namespace {
+
+void assign(auto& to, auto from) { to = from; }
+void assign(int (&to)[3], const std::array<std::int32_t, 3>& from) { std::ranges::copy(from, to); }
+
+Slice extra_of(const BoundStep& bound, graph::Extra extra) {
+  switch (extra) {
+    case graph::Extra::none: return {};
+    case graph::Extra::scratch: return bound.scratch;
+    case graph::Extra::counts: return bound.counts;
+    case graph::Extra::masks: return bound.masks;
+    case graph::Extra::biases: return bound.biases;
+    case graph::Extra::results: return bound.results;
+  }
+  return {};
+}
+
+}  // namespace
+
 std::vector<Dispatch> dispatches_of(const BoundStep& bound) {
   switch (bound.step->op) {
     case Op::embed:
@@ -44,40 +63,36 @@ bool goes_with_last(const graph::Segment& segment, std::size_t i) {
 }
 
 layout::Step params_of(const graph::Step& step) {
-  const graph::Dims& d = step.dims;
   layout::Step params{};
   params.rows = step.rows == graph::RowSet::draft ? layout::kOneRow
                 : step.rows == graph::RowSet::last ? layout::kOutputRows : layout::kAllRows;
-  params.k = d.k;
-  std::copy_n(d.n.begin(), 3, params.n);
-  params.heads = d.heads;
-  params.kv_heads = d.kv_heads;
-  params.head_dim = d.head_dim;
-  params.window = d.window;
-  params.experts = d.experts;
-  params.experts_used = d.experts_used;
-  params.offset = d.offset;
-  params.scaled_output = d.scaled_output;
-  params.scale = d.scale;
-  params.scale2 = d.scale2;
-  params.epsilon = d.epsilon;
-  params.owns_kv = d.owns_kv;
-  params.values_are_keys = d.values_are_keys;
+  graph::for_each_dim([](const char*, auto& to, const auto& from) { assign(to, from); }, params, step.dims);
   params.has_scalar = step.op == Op::residual_norm && step.weights[1] != graph::kNone;
   return params;
 }
 
-std::vector<Binding> common_bindings(const BoundStep& bound) {
+std::vector<Binding> bindings_of(const BoundStep& bound) {
+  const graph::OpInfo& info = graph::info_of(bound.step->op);
   std::vector<Binding> bindings;
   const auto bind = [&](int index, const Slice& slice) {
     if (slice) bindings.push_back({index, slice});
   };
+  const auto bind_argument = [&](int index, const Slice& slice) { bind(index, slice ? slice : bound.out[0]); };
   bind(kStepAt, bound.params);
   bind(kRunAt, bound.run);
   bind(kRowsAt, bound.row_table);
   bind(kStatesAt, bound.states);
-  for (int i = 0; i < 4; ++i) bind(kInAt + i, bound.in[i]);
-  for (int i = 0; i < 4; ++i) bind(kOutAt + i, bound.out[i]);
+  for (int i = 0; i < info.inputs; ++i) bind_argument(kInAt + i, bound.in[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < info.outputs; ++i) bind_argument(kOutAt + i, bound.out[static_cast<std::size_t>(i)]);
+  for (std::size_t i = 0; i < info.weights.size(); ++i)
+    if (info.weights[i] == graph::WeightUse::vector || info.weights[i] == graph::WeightUse::ids)
+      bind_argument(kWeightAt + 3 * static_cast<int>(i), bound.vectors[i]);
+  for (std::size_t i = 0; i < info.extras.size() && info.extras[i] != graph::Extra::none; ++i)
+    bind_argument(kWeightAt + static_cast<int>(i), extra_of(bound, info.extras[i]));
+  if (info.constants) bind(kConstantsAt, bound.constants);
+  if (info.kv == graph::Kv::none) return bindings;
+  bind_argument(kKeysAt, bound.keys);
+  bind_argument(kValuesAt, bound.values);
   return bindings;
 }
 

@@ -121,7 +121,8 @@ Dispatch begin_run(const RunPlaces& from, const RunPlaces& to);
 std::size_t attention_scratch_bytes(const graph::Dims& dims, int rows, int kv_ranges);
 std::size_t attention_scratch_bytes(const link::Program& program);
 
-// The bindings every kernel may have: params, run, rows, states, the inputs, the outputs.
-std::vector<Binding> common_bindings(const BoundStep& bound);
+// All that a kernel binds but for matrices, as the table of ops says: params, run, rows, states, inputs, outputs, vectors, extras,
+// constants, K/V. Every argument needs memory: one that the step does without is its first output.
+std::vector<Binding> bindings_of(const BoundStep& bound);
 
 }  // namespace lapidary::gpu

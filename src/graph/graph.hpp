@@ -10,7 +10,8 @@
 #include <span>
 #include <string_view>
 
-#include "graph/op.hpp"
+#include "graph/dims.hpp"
+#include "graph/op_table.hpp"
 #include "graph/shape.hpp"
 
 namespace lapidary::graph {
@@ -72,20 +73,6 @@ struct WeightSlot {
   std::int32_t cols = 0;
 };
 
-struct Dims {
-  std::int32_t k = 0;                      // input width of a product
-  std::array<std::int32_t, 3> n{};         // output widths; n[0] also the width of norms
-  std::int32_t heads = 0, kv_heads = 0, head_dim = 0;
-  std::int32_t window = 0;                 // attention: 0 = all positions
-  std::int32_t kv_layer = 0;
-  std::int32_t experts = 0, experts_used = 0;
-  std::int32_t offset = 0;                 // linear_gelu_gate: first element of in1
-  std::int32_t scaled_output = 0;          // residual_norm: which output d.scale multiplies
-  float scale = 0.0f, scale2 = 0.0f;
-  float epsilon = 0.0f;
-  bool owns_kv = false, values_are_keys = false;
-};
-
 inline constexpr std::int16_t kOutsideLayers = -1;
 
 struct Step {
@@ -100,6 +87,9 @@ struct Step {
   Dims dims{};
   std::span<const std::int16_t> after{};   // earlier steps of the segment this one waits for, transitively reduced
 };
+
+constexpr bool reads_kv(const Step& step) { return info_of(step.op).kv == Kv::reads; }  // those of dims.kv_layer
+constexpr bool writes_kv(const Step& step) { return info_of(step.op).kv == Kv::writes && step.dims.owns_kv; }
 
 // prefill: a prompt chunk; layers that own K/V for all rows, the rest for the output window only.
 // prefill_all: a prompt chunk with every layer for every row (`lapidary logits`).

@@ -20,16 +20,13 @@ std::string_view name_of(RowSet rows) {
 
 std::int64_t output_width(const Step& step) { return step.dims.n[0] + step.dims.n[1] + step.dims.n[2]; }
 
-// What a step can be split into besides rows: the second extent of its grid.
 std::int64_t grid_of(const Step& step) {
-  switch (step.op) {
-    case Op::linear: case Op::linear_gelu_mul: case Op::linear_gelu_gate: case Op::linear_softcap: return output_width(step);
-    case Op::expert_gelu_mul: case Op::expert_linear: case Op::cluster_logits: return step.dims.experts_used * output_width(step);
-    case Op::qkv_norm_rope: return step.dims.heads + (step.dims.owns_kv ? 2 * step.dims.kv_heads : 0);
-    case Op::attention: return step.dims.heads;
-    case Op::round_rows: case Op::embed: case Op::embed_pair: case Op::rope_angles: case Op::rms_norm: case Op::residual_norm:
-    case Op::ple_inputs: case Op::route: case Op::moe_combine: case Op::top: case Op::sample: case Op::keep_draft:
-    case Op::accept: return 1;
+  switch (info_of(step.op).grid) {
+    case Grid::row: return 1;
+    case Grid::outputs: return output_width(step);
+    case Grid::picks: return step.dims.experts_used * output_width(step);
+    case Grid::heads: return step.dims.heads;
+    case Grid::kv_heads: return step.dims.heads + (step.dims.owns_kv ? 2 * step.dims.kv_heads : 0);
   }
   return 1;
 }
@@ -37,7 +34,7 @@ std::int64_t grid_of(const Step& step) {
 std::string kernel_of(const Step& step) {
   std::string text(name_of(step.op));
   if (step.dims.k) text += " " + std::to_string(step.dims.k) + "x" + std::to_string(output_width(step));
-  if (step.op == Op::attention || step.op == Op::qkv_norm_rope) {
+  if (info_of(step.op).kv != Kv::none) {
     text += " " + std::to_string(step.dims.heads) + "/" + std::to_string(step.dims.kv_heads) + "x" +
             std::to_string(step.dims.head_dim);
     if (step.dims.window) text += " w" + std::to_string(step.dims.window);
@@ -103,7 +100,7 @@ class Listing {
                   std::string(name_of(step.rows)).c_str(), static_cast<long long>(grid_of(step)),
                   static_cast<long long>(amount), static_cast<long long>(read), static_cast<long long>(written));
     std::string line = text + in + " ->" + out;
-    if (step.op == Op::attention || step.dims.owns_kv)
+    if (reads_kv(step) || writes_kv(step))
       line += step.rows != RowSet::draft && step.dims.kv_layer == step.layer ? " kv own" : " kv " + std::to_string(step.dims.kv_layer);
     if (!weights.empty()) line += " |" + weights;
     if (!after.empty()) line += " | after" + after;
@@ -129,8 +126,8 @@ class Listing {
     if (lookup_) return lookup_(step, id).bytes;
     const WeightSlot& slot = graph_.weights[id];
     if (slot.kind == WeightClass::ids) return grid_of(step);
-    const bool looked_up = step.op == Op::embed || step.op == Op::embed_pair || step.op == Op::ple_inputs;
-    const std::int64_t rows = looked_up ? 1 : step.op == Op::cluster_logits ? grid_of(step) : slot.rows;
+    const Reads reads = info_of(step.op).reads;
+    const std::int64_t rows = reads == Reads::row ? 1 : reads == Reads::listed ? grid_of(step) : slot.rows;
     const std::int64_t matrices = slot.kind == WeightClass::experts ? step.dims.experts_used : 1;
     return matrices * rows * slot.cols;
   }

@@ -1,5 +1,5 @@
 // The operations of the text model. This is their definition: tests/reference/ holds each as naive code in double
-// precision, and a backend has one kernel for each. All of them work on rows (tokens) that do not see each other, except
+// precision, and a backend has one kernel for each; op_table.hpp has what else is known of them. All of them work on rows (tokens) that do not see each other, except
 // through the K/V cache.
 //
 // rms(x) = x * (mean(x^2) + epsilon)^(-1/2); norm(x; w) = rms(x) * w, without w: rms(x).
@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 namespace lapidary::graph {
 
@@ -85,7 +84,5 @@ enum class Op : std::uint8_t {
   // + 1, emitted + n + 1, drafted = 0; out[hidden] = in1 of row n; the request's counts take in the tokens of rows 0 to n.
   accept,
 };
-
-std::string_view name_of(Op op);
 
 }  // namespace lapidary::graph

@@ -7,7 +7,6 @@
 
 namespace lapidary::link {
 
-using graph::Op;
 using graph::Owner;
 using graph::WeightClass;
 using graph::WeightSlot;
@@ -111,8 +110,9 @@ std::int64_t bytes_per_row(const Program& program, const graph::Step& step, grap
   const std::int64_t listed = std::int64_t{step.dims.experts_used} * step.dims.n[0];  // tokens of cluster_logits
   if (slot.kind == WeightClass::ids) return listed * std::int64_t{sizeof(std::int32_t)};
   const auto total = static_cast<std::int64_t>(program.matrices[id].total_bytes());
-  if (step.op == Op::cluster_logits) return total / slot.rows * listed;
-  if (step.op == Op::embed || step.op == Op::embed_pair || step.op == Op::ple_inputs) return total / slot.rows;
+  const graph::Reads reads = info_of(step.op).reads;
+  if (reads == graph::Reads::listed) return total / slot.rows * listed;
+  if (reads == graph::Reads::row) return total / slot.rows;
   if (slot.kind == WeightClass::experts) return total / slot.experts * step.dims.experts_used;
   return total;
 }

@@ -15,10 +15,4 @@ Numeric usual_numeric(const graph::Graph& graph) {
   return weights < kToyWeights ? Numeric::exact : Numeric::fast;
 }
 
-bool multiplies(graph::Op op) {
-  using enum graph::Op;
-  return op == linear || op == linear_gelu_mul || op == linear_gelu_gate || op == linear_softcap || op == expert_gelu_mul ||
-         op == expert_linear;
-}
-
 }  // namespace lapidary::link

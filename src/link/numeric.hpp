@@ -15,7 +15,4 @@ std::string_view name_of(Numeric numeric);
 // What is used unless something else is asked for: fast, but for toys (below 100 million weights), which are quick enough anyway.
 Numeric usual_numeric(const graph::Graph& graph);
 
-// Does the op multiply by matrices whose activations may be quantised?
-bool multiplies(graph::Op op);
-
 }  // namespace lapidary::link

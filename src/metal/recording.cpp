@@ -4,7 +4,6 @@
 
 namespace lapidary::metal {
 
-using graph::Op;
 using graph::Region;
 using graph::RowSet;
 using graph::SegmentId;
@@ -97,7 +96,7 @@ BoundStep Recorder::bind(const Variant& variant, const graph::Step& step, std::s
     bound.vectors[i] = weights_.vector(weight);
   }
   if (step.constants != graph::kNone) bound.constants = weights_.constants(step.constants);
-  if (step.op == Op::attention || step.dims.owns_kv) {
+  if (reads_kv(step) || writes_kv(step)) {
     const link::KvPlacement& kv = program_.plan.kv[static_cast<std::size_t>(step.dims.kv_layer)];
     bound.keys = behind(memory_.kv, kv.k_offset_bytes);
     bound.values = behind(memory_.kv, kv.v_offset_bytes);

@@ -1,6 +1,7 @@
 // What must hold in every graph, whatever the model.
 #include <boost/ut.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -62,6 +63,23 @@ const suite<"graphs"> graphs = [] {
       const int budget = graph.shape.experts || graph.shape.ple_width ? 12 : 9;
       for (int layer = 0; layer < graph.shape.layer_count; ++layer)
         expect(count_steps(segment, layer) <= budget) << graph.name << " layer " << layer;
+    });
+  };
+
+  "every step is as the table of ops says"_test = [] {
+    for_each_segment([](const Graph& graph, const Segment& segment) {
+      for (const Step& step : segment.steps) {
+        const OpInfo& info = info_of(step.op);
+        const auto count = [](std::span<const BufferId> ids) { return std::ranges::count_if(ids, [](BufferId id) { return id != kNone; }); };
+        expect(count(step.in) <= info.inputs && count(step.out) <= info.outputs) << graph.name << info.name;
+        expect((step.constants != kNone) == info.constants) << graph.name << info.name;
+        for (std::size_t i = 0; i < step.weights.size(); ++i) {
+          if (step.weights[i] == kNone) continue;
+          const WeightClass kind = graph.weights[step.weights[i]].kind;
+          const WeightUse use = kind == WeightClass::vector ? WeightUse::vector : kind == WeightClass::ids ? WeightUse::ids : WeightUse::matrix;
+          expect(info.weights[i] == use) << graph.name << info.name << i;
+        }
+      }
     });
   };
 

@@ -84,22 +84,7 @@ class Members {
 std::string dims_literal(const Dims& dims) {
   const Dims none;
   Members m;
-  m.add("k", dims.k, none.k);
-  m.add("n", dims.n, none.n);
-  m.add("heads", dims.heads, none.heads);
-  m.add("kv_heads", dims.kv_heads, none.kv_heads);
-  m.add("head_dim", dims.head_dim, none.head_dim);
-  m.add("window", dims.window, none.window);
-  m.add("kv_layer", dims.kv_layer, none.kv_layer);
-  m.add("experts", dims.experts, none.experts);
-  m.add("experts_used", dims.experts_used, none.experts_used);
-  m.add("offset", dims.offset, none.offset);
-  m.add("scaled_output", dims.scaled_output, none.scaled_output);
-  m.add("scale", dims.scale, none.scale);
-  m.add("scale2", dims.scale2, none.scale2);
-  m.add("epsilon", dims.epsilon, none.epsilon);
-  m.add("owns_kv", dims.owns_kv, none.owns_kv);
-  m.add("values_are_keys", dims.values_are_keys, none.values_are_keys);
+  for_each_dim([&](const char* name, const auto& value, const auto& standard) { m.add(name, value, standard); }, dims, none);
   return m.str();
 }
 

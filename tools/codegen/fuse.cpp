@@ -1,165 +1,245 @@
-// Stage 3: neighbouring ops become one step where a kernel exists for them.
+// Stage 3: primitives become steps, as the table of ops says (graph/op_table.hpp). What goes together is found by who takes whose
+// results, wherever it stands in the list.
 #include <algorithm>
 #include <cassert>
+#include <map>
+#include <queue>
 #include <span>
 
+#include "flow.hpp"
 #include "stages.hpp"
 
 namespace lapidary::codegen {
 namespace {
 
 using graph::Op;
+using graph::OpInfo;
+using graph::Part;
+using graph::Primitive;
+using graph::Takes;
 
-struct Part {
-  Kind kind;
-  int least = 1;
-  int most = 1;
-};
-
-struct Pattern {
-  Op op;
-  std::vector<Part> parts;
-};
-
-// The first pattern that matches wins, so longer ones stand before their beginnings.
-const std::vector<Pattern>& patterns() {
-  static const std::vector<Pattern> all = {
-      {Op::round_rows, {{Kind::round_rows}}},
-      {Op::embed, {{Kind::embed}}},
-      {Op::embed_pair, {{Kind::embed_pair}}},
-      {Op::rope_angles, {{Kind::rope_angles}}},
-      {Op::ple_inputs, {{Kind::ple_inputs}}},
-      {Op::linear_gelu_mul, {{Kind::linear, 2, 2}, {Kind::gelu_mul}}},
-      {Op::linear_gelu_gate, {{Kind::linear}, {Kind::gelu_mul}}},
-      {Op::linear_softcap, {{Kind::linear}, {Kind::softcap}}},
-      {Op::linear, {{Kind::linear}}},
-      {Op::qkv_norm_rope,
-       {{Kind::head_norm}, {Kind::rope}, {Kind::head_norm, 0, 1}, {Kind::rope, 0, 1}, {Kind::store, 0, 1},
-        {Kind::head_norm, 0, 1}, {Kind::store, 0, 1}}},
-      {Op::attention, {{Kind::attention}}},
-      {Op::moe_combine,
-       {{Kind::rms_norm}, {Kind::weighted_sum}, {Kind::rms_norm}, {Kind::add}, {Kind::rms_norm}, {Kind::add}, {Kind::scale},
-        {Kind::rms_norm, 0, 1}}},
-      {Op::residual_norm, {{Kind::rms_norm}, {Kind::add}, {Kind::scale, 0, 1}, {Kind::rms_norm, 0, 3}}},
-      {Op::rms_norm, {{Kind::rms_norm}}},
-      {Op::route, {{Kind::route}}},
-      {Op::expert_gelu_mul, {{Kind::expert_linear, 2, 2}, {Kind::gelu_mul}}},
-      {Op::expert_linear, {{Kind::expert_linear}}},
-      {Op::top, {{Kind::top}}},
-      {Op::cluster_logits, {{Kind::cluster_logits}}},
-      {Op::sample, {{Kind::sample}}},
-      {Op::keep_draft, {{Kind::keep_draft}}},
-      {Op::accept, {{Kind::accept}}},
-  };
-  return all;
-}
-
-// How many nodes from `first` on the pattern covers; 0 = no match. Only rows of one set and one layer are fused.
-std::size_t match(const Pattern& pattern, std::span<const Node> nodes) {
-  std::size_t at = 0;
-  for (const Part& part : pattern.parts) {
-    int count = 0;
-    while (count < part.most && at < nodes.size() && nodes[at].kind == part.kind && nodes[at].rows == nodes[0].rows &&
-           nodes[at].layer == nodes[0].layer)
-      ++at, ++count;
-    if (count < part.least) return 0;
-  }
-  return at;
-}
+template <class T>
+bool contains(const std::vector<T>& list, const T& item) { return std::ranges::find(list, item) != list.end(); }
 
 template <class T>
 void add_once(std::vector<T>& list, T item) {
-  if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
+  if (!contains(list, item)) list.push_back(item);
 }
 
 bool is_pinned(ValueId value) { return value <= graph::kLastPinned; }
 
-void take_over(graph::Dims& into, const graph::Dims& from) {
-  const auto first_set = [](auto& mine, auto theirs) { if (!mine) mine = theirs; };
-  first_set(into.k, from.k);
-  for (std::size_t i = 0; i < into.n.size(); ++i) first_set(into.n[i], from.n[i]);
-  first_set(into.heads, from.heads);
-  first_set(into.kv_heads, from.kv_heads);
-  first_set(into.head_dim, from.head_dim);
-  first_set(into.window, from.window);
-  first_set(into.kv_layer, from.kv_layer);
-  first_set(into.experts, from.experts);
-  first_set(into.experts_used, from.experts_used);
-  first_set(into.offset, from.offset);
-  first_set(into.scaled_output, from.scaled_output);
-  first_set(into.scale, from.scale);
-  first_set(into.scale2, from.scale2);
-  into.owns_kv |= from.owns_kv;
-  into.values_are_keys |= from.values_are_keys;
+void take_over(std::int32_t& mine, std::int32_t theirs) { if (!mine) mine = theirs; }
+void take_over(float& mine, float theirs) { if (mine == 0.0f) mine = theirs; }
+void take_over(bool& mine, bool theirs) { mine |= theirs; }
+void take_over(std::array<std::int32_t, 3>& mine, const std::array<std::int32_t, 3>& theirs) {
+  for (std::size_t i = 0; i < mine.size(); ++i) take_over(mine[i], theirs[i]);
 }
 
-Node merge(Op op, std::span<const Node> parts, std::span<const Node> later) {
-  Node step = parts[0];
-  step.fused = op;
-  step.in.clear(), step.out.clear(), step.weights.clear();
-  std::vector<ValueId> made;
-  bool scaled = false;
-  for (const Node& part : parts) {
-    for (const ValueId in : part.in)
-      if (std::find(made.begin(), made.end(), in) == made.end()) add_once(step.in, in);
-    for (const ValueId out : part.out) {
-      made.push_back(out);
-      const bool in_place = std::find(step.in.begin(), step.in.end(), out) != step.in.end();
-      const bool visible = parts.size() == 1 || in_place || is_pinned(out) || std::any_of(later.begin(), later.end(), [&](const Node& node) {
-        return std::find(node.in.begin(), node.in.end(), out) != node.in.end();
-      });
-      if (visible) add_once(step.out, out);
-    }
-    // A residual_norm keeps the place of a missing layer scalar empty.
-    scaled |= part.kind == Kind::scale;
-    if (op == Op::residual_norm && part.kind == Kind::rms_norm && &part != &parts[0] && !scaled) {
-      step.weights.push_back(graph::kNone);
-      scaled = true;
-    }
-    step.weights.insert(step.weights.end(), part.weights.begin(), part.weights.end());
-    take_over(step.dims, part.dims);
-    step.tap = std::max(step.tap, part.tap);
+// The primitives of a step by the parts of its op; none where a part is absent.
+using Members = std::vector<std::vector<int>>;
+
+std::vector<int> all_of(const Members& members) {
+  std::vector<int> all;
+  for (const std::vector<int>& part : members) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+class Fusion {
+ public:
+  explicit Fusion(const std::vector<Node>& nodes) : nodes_(nodes), flow_(nodes), group_of_(nodes.size(), -1) {
+    // Where several would do, that whose result was named first.
+    for (int node = 0; node < static_cast<int>(nodes.size()); ++node) by_kind_[nodes[node].kind].push_back(node);
+    for (auto& [kind, list] : by_kind_)
+      std::ranges::sort(list, {}, [&](int node) { return std::pair(nodes[node].out.empty() ? -1 : nodes[node].out[0], node); });
   }
-  // What is updated in place comes first among the inputs.
-  const auto in_place = std::find_if(step.in.begin(), step.in.end(), [&](ValueId in) {
-    return std::find(step.out.begin(), step.out.end(), in) != step.out.end();
-  });
-  if (in_place != step.in.end()) std::rotate(step.in.begin(), in_place, in_place + 1);
-  return step;
-}
 
-// Products of one input become one step with one output, the results side by side.
+  std::vector<Node> run() {
+    std::vector<const OpInfo*> ops;
+    for (const OpInfo& info : graph::table::kOps) ops.push_back(&info);
+    std::ranges::sort(ops, {}, [](const OpInfo* info) { return std::pair(-info->part_count(), info->op); });
+    for (const OpInfo* info : ops)
+      for (const int first : by_kind_[info->parts[0].primitive]) {
+        Members members(static_cast<std::size_t>(info->part_count()));
+        if (group_of_[first] >= 0) continue;
+        members[0] = {first};
+        if (!fits(*info, 1, members)) continue;
+        for (const int node : all_of(members)) group_of_[node] = static_cast<int>(groups_.size());
+        groups_.push_back({info, std::move(members)});
+      }
+    assert(!contains(group_of_, -1) && "every primitive is part of an op");
+    return in_order();
+  }
+
+ private:
+  struct Group {
+    const OpInfo* info;
+    Members members;
+  };
+
+  // Finds the parts from this one on, as many of each as there are.
+  bool fits(const OpInfo& info, int index, Members& members) {
+    if (index == info.part_count()) return !closes_circle(all_of(members));
+    const Part& part = info.parts[static_cast<std::size_t>(index)];
+    std::vector<int>& mine = members[static_cast<std::size_t>(index)];
+    if (static_cast<int>(mine.size()) < part.most)
+      for (const int node : by_kind_[part.primitive]) {
+        if (!may_be(info, part, node, members)) continue;
+        mine.push_back(node);
+        if (fits(info, index, members)) return true;
+        mine.pop_back();
+      }
+    return static_cast<int>(mine.size()) >= part.least && fits(info, index + 1, members);
+  }
+
+  bool may_be(const OpInfo& info, const Part& part, int node, const Members& members) const {
+    const Node& first = nodes_[members[0][0]];
+    if (group_of_[node] >= 0 || nodes_[node].rows != first.rows || nodes_[node].layer != first.layer) return false;
+    if (contains(all_of(members), node)) return false;
+    return takes(info, part.takes.first, node, 0, members) && takes(info, part.takes.second, node, 1, members);
+  }
+
+  // Whether the operand is the result of part `source`.
+  bool takes(const OpInfo& info, int source, int node, std::size_t operand, const Members& members) const {
+    if (source == Takes::kAny) return true;
+    while (source != Takes::kAny && members[static_cast<std::size_t>(source)].empty())
+      source = info.parts[static_cast<std::size_t>(source)].takes.first;
+    return source != Takes::kAny && flow_.producer(node, operand) == members[static_cast<std::size_t>(source)][0];
+  }
+
+  // Whether something outside would have to run both after and before these, which are to be one step.
+  bool closes_circle(const std::vector<int>& members) const {
+    if (members.size() == 1) return false;
+    std::vector<bool> seen(nodes_.size());
+    std::vector<int> open;
+    const auto follow = [&](const std::vector<int>& from) {
+      for (const int node : from)
+        for (const int next : flow_.followers(node))
+          if (!seen[next] && !(contains(members, next) && contains(members, node))) open.push_back(next), seen[next] = true;
+    };
+    follow(members);
+    while (!open.empty()) {
+      const int node = open.back();
+      open.pop_back();
+      if (contains(members, node)) return true;
+      follow(group_of_[node] >= 0 ? all_of(groups_[group_of_[node]].members) : std::vector{node});
+    }
+    return false;
+  }
+
+  // As the primitives stood in the list, as far as their waits allow.
+  std::vector<Node> in_order() const {
+    const int count = static_cast<int>(groups_.size());
+    std::vector<std::vector<int>> followers(groups_.size());
+    std::vector<int> waits(groups_.size()), place(groups_.size());
+    for (int group = 0; group < count; ++group) {
+      const std::vector<int> members = all_of(groups_[group].members);
+      place[group] = std::ranges::min(members);
+      for (const int node : members)
+        for (const int next : flow_.followers(node))
+          if (group_of_[next] != group && !contains(followers[group], group_of_[next])) {
+            followers[group].push_back(group_of_[next]);
+            ++waits[group_of_[next]];
+          }
+    }
+    const auto later = [&](int a, int b) { return place[a] > place[b]; };
+    std::priority_queue<int, std::vector<int>, decltype(later)> ready(later);
+    for (int group = 0; group < count; ++group)
+      if (waits[group] == 0) ready.push(group);
+    std::vector<Node> steps;
+    while (!ready.empty()) {
+      const int group = ready.top();
+      ready.pop();
+      steps.push_back(merge(groups_[group]));
+      for (const int next : followers[group])
+        if (--waits[next] == 0) ready.push(next);
+    }
+    assert(static_cast<int>(steps.size()) == count);
+    return steps;
+  }
+
+  Node merge(const Group& group) const {
+    const std::vector<int> members = all_of(group.members);
+    const auto is_taken_outside = [&](int producer, ValueId value) {
+      return std::ranges::any_of(flow_.followers(producer), [&](int node) {
+        if (contains(members, node)) return false;
+        for (std::size_t operand = 0; operand < nodes_[node].in.size(); ++operand)
+          if (nodes_[node].in[operand] == value && flow_.producer(node, operand) == producer) return true;
+        return false;
+      });
+    };
+    Node step = nodes_[members[0]];
+    step.fused = group.info->op;
+    step.in.clear(), step.out.clear(), step.weights.clear();
+    std::vector<ValueId> made;
+    for (std::size_t index = 0; index < group.members.size(); ++index) {
+      if (group.members[index].empty() && group.info->parts[index].keeps_place) step.weights.push_back(graph::kNone);
+      for (const int node : group.members[index]) {
+        const Node& part = nodes_[node];
+        for (const ValueId in : part.in)
+          if (!contains(made, in)) add_once(step.in, in);
+        for (const ValueId out : part.out) {
+          made.push_back(out);
+          if (members.size() == 1 || contains(step.in, out) || is_pinned(out) || is_taken_outside(node, out)) add_once(step.out, out);
+        }
+        step.weights.insert(step.weights.end(), part.weights.begin(), part.weights.end());
+        graph::for_each_dim([](const char*, auto& mine, const auto& theirs) { take_over(mine, theirs); }, step.dims, part.dims);
+        step.tap = std::max(step.tap, part.tap);
+      }
+    }
+    // What is updated in place comes first among the inputs.
+    const auto in_place = std::ranges::find_if(step.in, [&](ValueId in) { return contains(step.out, in); });
+    if (in_place != step.in.end()) std::rotate(step.in.begin(), in_place, in_place + 1);
+    return step;
+  }
+
+  const std::vector<Node>& nodes_;
+  const Flow flow_;
+  std::map<Primitive, std::vector<int>> by_kind_;
+  std::vector<int> group_of_;  // by node; -1 = none yet
+  std::vector<Group> groups_;
+};
+
+// Products of one input become one step with one output, the results side by side in the order in which they were named.
 void join_products(Lowered& lowered) {
   auto& nodes = lowered.nodes;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto joins = [&](const Node& node) {
-      return node.fused == Op::linear && !is_pinned(node.out[0]) && node.in == nodes[i].in && node.rows == nodes[i].rows && node.layer == nodes[i].layer;
+      return node.fused == Op::linear && !is_pinned(node.out[0]) && node.in == nodes[i].in && node.rows == nodes[i].rows &&
+             node.layer == nodes[i].layer;
     };
-    std::size_t count = 1;
-    while (joins(nodes[i]) && count < 3 && i + count < nodes.size() && joins(nodes[i + count])) ++count;
-    if (count == 1) continue;
+    if (!joins(nodes[i])) continue;
+    std::vector<std::size_t> joined;
+    for (std::size_t j = i; j < nodes.size() && !contains(nodes[j].out, nodes[i].in[0]); ++j)
+      if (joins(nodes[j])) joined.push_back(j);
+    if (joined.size() == 1) continue;
+    std::ranges::sort(joined, {}, [&](std::size_t node) { return nodes[node].out[0]; });
+    joined.resize(std::min<std::size_t>(joined.size(), 3));
 
-    Value joined;
+    Node step = nodes[joined[0]];
+    step.weights.clear();
+    Value value;
     std::vector<ValueId> old;
-    for (std::size_t j = 0; j < count; ++j) {
-      const Node& node = nodes[i + j];
-      joined.name += lowered.values[node.out[0]].name;
-      joined.row_bytes += lowered.values[node.out[0]].row_bytes;
-      joined.region = lowered.values[node.out[0]].region;
+    for (std::size_t j = 0; j < joined.size(); ++j) {
+      const Node& node = nodes[joined[j]];
+      const Value& result = lowered.values[node.out[0]];
+      value.name += result.name;
+      value.row_bytes += result.row_bytes;
+      value.region = result.region;
       old.push_back(node.out[0]);
-      if (j == 0) continue;
-      nodes[i].weights.push_back(node.weights[0]);
-      nodes[i].dims.n[j] = node.dims.n[0];
+      step.weights.push_back(node.weights[0]);
+      step.dims.n[j] = node.dims.n[0];
     }
-    lowered.values.push_back(joined);
+    lowered.values.push_back(value);
     const auto id = static_cast<ValueId>(lowered.values.size() - 1);
-    nodes[i].out = {id};
-    nodes.erase(nodes.begin() + static_cast<std::ptrdiff_t>(i) + 1, nodes.begin() + static_cast<std::ptrdiff_t>(i + count));
-    for (std::size_t j = i + 1; j < nodes.size(); ++j) {
+    step.out = {id};
+    nodes[std::ranges::min(joined)] = step;
+    joined.erase(std::ranges::min_element(joined));
+    std::ranges::sort(joined, std::greater());
+    for (const std::size_t node : joined) nodes.erase(nodes.begin() + static_cast<std::ptrdiff_t>(node));
+    for (Node& node : nodes) {
       std::vector<ValueId> in;
-      for (const ValueId value : nodes[j].in)
-        add_once(in, std::find(old.begin(), old.end(), value) != old.end() ? id : value);
-      nodes[j].in = std::move(in);
+      for (const ValueId one : node.in) add_once(in, contains(old, one) ? id : one);
+      node.in = std::move(in);
     }
   }
 }
@@ -167,20 +247,7 @@ void join_products(Lowered& lowered) {
 }  // namespace
 
 void fuse(Lowered& lowered) {
-  const std::span<const Node> nodes = lowered.nodes;
-  std::vector<Node> steps;
-  for (std::size_t at = 0; at < nodes.size();) {
-    std::size_t length = 0;
-    for (const Pattern& pattern : patterns()) {
-      length = match(pattern, nodes.subspan(at));
-      if (!length) continue;
-      steps.push_back(merge(pattern.op, nodes.subspan(at, length), nodes.subspan(at + length)));
-      break;
-    }
-    assert(length > 0 && "every op has a kernel");
-    at += length;
-  }
-  lowered.nodes = std::move(steps);
+  lowered.nodes = Fusion(lowered.nodes).run();
   join_products(lowered);
 }
 

@@ -10,6 +10,7 @@ namespace {
 using graph::Dims;
 using graph::LayerShape;
 using graph::Owner;
+using graph::Primitive;
 using graph::Region;
 using graph::RowSet;
 using graph::SegmentId;
@@ -36,7 +37,7 @@ class Lowering {
       case SegmentId::draft: draft(); break;
       case SegmentId::forward:
         rows_ = RowSet::verify;
-        add(Kind::round_rows, {}, {}, {}, {});
+        add(Primitive::round_rows, {}, {}, {}, {});
         body(RowSet::verify, RowSet::verify);
         break;
       case SegmentId::head: head(); break;
@@ -51,7 +52,7 @@ class Lowering {
     return static_cast<ValueId>(result_.values.size() - 1);
   }
 
-  Node& add(Kind kind, std::vector<ValueId> in, std::vector<ValueId> out, std::vector<WeightId> weights, Dims dims) {
+  Node& add(Primitive kind, std::vector<ValueId> in, std::vector<ValueId> out, std::vector<WeightId> weights, Dims dims) {
     Node node;
     node.kind = kind;
     node.rows = rows_;
@@ -80,26 +81,26 @@ class Lowering {
 
   ValueId linear(const char* name, ValueId in, const std::string& weight, int n, int k) {
     const ValueId out = value(name, n);
-    add(Kind::linear, {in}, {out}, {matrix(weight, n, k)}, {.k = k, .n = {n}});
+    add(Primitive::linear, {in}, {out}, {matrix(weight, n, k)}, {.k = k, .n = {n}});
     return out;
   }
 
   ValueId norm(const char* name, ValueId in, const std::string& weight, int n) {
     const ValueId out = value(name, n);
-    add(Kind::rms_norm, {in}, {out}, {vector(weight, n)}, {.n = {n}});
+    add(Primitive::rms_norm, {in}, {out}, {vector(weight, n)}, {.n = {n}});
     return out;
   }
 
   // h += norm(update)
   void add_normed(ValueId update, const std::string& weight) {
     const ValueId normed = norm("normed", update, weight, shape_.hidden);
-    add(Kind::add, {h_, normed}, {h_}, {}, {.n = {shape_.hidden}});
+    add(Primitive::add, {h_, normed}, {h_}, {}, {.n = {shape_.hidden}});
   }
 
   void body(RowSet rows, RowSet rest) {
     rows_ = rows;
     layer_ = graph::kOutsideLayers;
-    add(Kind::embed, {}, {h_}, {embedding("embed_tokens", shape_.vocab, shape_.hidden)},
+    add(Primitive::embed, {}, {h_}, {embedding("embed_tokens", shape_.vocab, shape_.hidden)},
         {.n = {shape_.hidden}, .scale = model_.embedding_scale});
     rope_angles();
     if (shape_.ple_width) per_layer_inputs();
@@ -120,7 +121,7 @@ class Lowering {
       const std::int16_t constants = model_.frequencies_of(shape_, layer);
       if (angles_[constants] != graph::kNone) continue;
       angles_[constants] = value(layer.kind == graph::LayerKind::full ? "angles_full" : "angles_sliding", layer.head_dim);
-      add(Kind::rope_angles, {}, {angles_[constants]}, {}, {.n = {layer.head_dim}, .head_dim = layer.head_dim}).constants =
+      add(Primitive::rope_angles, {}, {angles_[constants]}, {}, {.n = {layer.head_dim}, .head_dim = layer.head_dim}).constants =
           constants;
     }
   }
@@ -129,7 +130,7 @@ class Lowering {
     const int width = shape_.layer_count * shape_.ple_width;
     const ValueId projected = linear("ple_projected", h_, "per_layer_model_projection", width, shape_.hidden);
     per_layer_ = value("ple", width);
-    add(Kind::ple_inputs, {projected}, {per_layer_},
+    add(Primitive::ple_inputs, {projected}, {per_layer_},
         {embedding("embed_tokens_per_layer", shape_.ple_vocab, width),
          vector("per_layer_projection_norm.weight", shape_.ple_width)},
         {.n = {shape_.ple_width, shape_.layer_count}, .scale = model_.inverse_root_hidden, .scale2 = model_.ple_table_scale});
@@ -147,7 +148,7 @@ class Lowering {
     if (moe) {
       expert_x = norm("expert_x", h_, in_layer("pre_feedforward_layernorm_2.weight"), hidden);
       const ValueId router_x = value("router_x", hidden);
-      add(Kind::rms_norm, {h_}, {router_x}, {vector(in_layer("router.scale"), hidden)},
+      add(Primitive::rms_norm, {h_}, {router_x}, {vector(in_layer("router.scale"), hidden)},
           {.n = {hidden}, .scaled_output = 3, .scale = model_.inverse_root_hidden});
       // Before the dense part, so that experts can be chosen beside it.
       scores = linear("scores", router_x, in_layer("router.proj"), shape_.experts, hidden);
@@ -155,13 +156,13 @@ class Lowering {
     const ValueId gate = linear("gate", x, in_layer("mlp.gate_proj"), layer.intermediate, hidden);
     const ValueId up = linear("up", x, in_layer("mlp.up_proj"), layer.intermediate, hidden);
     const ValueId inner = value("inner", layer.intermediate);
-    add(Kind::gelu_mul, {gate, up}, {inner}, {}, {});
+    add(Primitive::gelu_mul, {gate, up}, {inner}, {}, {});
     const ValueId dense = linear("mlp", inner, in_layer("mlp.down_proj"), hidden, layer.intermediate);
 
     if (moe) mixture_of_experts(expert_x, scores, dense);
     else add_normed(dense, in_layer("post_feedforward_layernorm.weight"));
     if (shape_.ple_width) per_layer_block(l);
-    Node& scale = add(Kind::scale, {h_}, {h_}, {vector(in_layer("layer_scalar"), 1)}, {.n = {hidden}});
+    Node& scale = add(Primitive::scale, {h_}, {h_}, {vector(in_layer("layer_scalar"), 1)}, {.n = {hidden}});
     if (owner_ == Owner::target) scale.tap = layer_;
     if (l + 1 == shape_.layer_count) return graph::kNone;
     return norm("x", h_, "layers." + std::to_string(l + 1) + ".input_layernorm.weight", hidden);
@@ -182,20 +183,20 @@ class Lowering {
     }
 
     const ValueId normed_q = value("normed_q", shape_.heads * dim), query = value("query", shape_.heads * dim);
-    add(Kind::head_norm, {q}, {normed_q}, {vector(in_layer("self_attn.q_norm.weight"), dim)}, heads);
-    add(Kind::rope, {normed_q, angles}, {query}, {}, {});
+    add(Primitive::head_norm, {q}, {normed_q}, {vector(in_layer("self_attn.q_norm.weight"), dim)}, heads);
+    add(Primitive::rope, {normed_q, angles}, {query}, {}, {});
     if (own) {
       const ValueId normed = value("normed_k", layer.kv_heads * dim), rotated = value("key", layer.kv_heads * dim),
                     values = value("value", layer.kv_heads * dim);
-      add(Kind::head_norm, {k}, {normed}, {vector(in_layer("self_attn.k_norm.weight"), dim)}, {});
-      add(Kind::rope, {normed, angles}, {rotated}, {}, {});
-      add(Kind::store, {rotated}, {}, {}, {});
-      add(Kind::head_norm, {v}, {values}, {}, {});
-      add(Kind::store, {values}, {}, {}, {});
+      add(Primitive::head_norm, {k}, {normed}, {vector(in_layer("self_attn.k_norm.weight"), dim)}, {});
+      add(Primitive::rope, {normed, angles}, {rotated}, {}, {});
+      add(Primitive::store, {rotated}, {}, {}, {});
+      add(Primitive::head_norm, {v}, {values}, {}, {});
+      add(Primitive::store, {values}, {}, {}, {});
     }
     rows_ = rest;
     const ValueId attended = value("attended", shape_.heads * dim);
-    add(Kind::attention, {query}, {attended}, {},
+    add(Primitive::attention, {query}, {attended}, {},
         {.heads = shape_.heads, .kv_heads = layer.kv_heads, .head_dim = dim,
          .window = layer.kind == graph::LayerKind::sliding ? shape_.window : 0, .kv_layer = layer.kv_layer});
     const ValueId projected = linear("attention_out", attended, in_layer("self_attn.o_proj"), hidden, shape_.heads * dim);
@@ -206,28 +207,28 @@ class Lowering {
     const int hidden = shape_.hidden, used = shape_.experts_used, width = shape_.expert_width;
     const Dims experts{.experts = shape_.experts, .experts_used = used};
     const ValueId ids = value("expert_ids", used), shares = value("expert_weights", used);
-    add(Kind::route, {scores}, {ids, shares}, {vector(in_layer("router.per_expert_scale"), shape_.experts)}, experts);
+    add(Primitive::route, {scores}, {ids, shares}, {vector(in_layer("router.per_expert_scale"), shape_.experts)}, experts);
 
     const auto expert_linear = [&](const char* name, ValueId in, const char* weight, int n, int k) {
       const ValueId out = value(name, used * n);
       Dims dims = experts;
       dims.k = k;
       dims.n = {n};
-      add(Kind::expert_linear, {in, ids}, {out}, {expert_matrix(in_layer(weight), n, k)}, dims);
+      add(Primitive::expert_linear, {in, ids}, {out}, {expert_matrix(in_layer(weight), n, k)}, dims);
       return out;
     };
     const ValueId gate = expert_linear("expert_gate", expert_x, "experts.gate_proj", width, hidden);
     const ValueId up = expert_linear("expert_up", expert_x, "experts.up_proj", width, hidden);
     const ValueId inner = value("expert_inner", used * width);
-    add(Kind::gelu_mul, {gate, up}, {inner}, {}, {});
+    add(Primitive::gelu_mul, {gate, up}, {inner}, {}, {});
     const ValueId down = expert_linear("expert_out", inner, "experts.down_proj", hidden, width);
 
     const ValueId dense_normed = norm("dense_normed", dense, in_layer("post_feedforward_layernorm_1.weight"), hidden);
     const ValueId mixed = value("mixed", hidden);
-    add(Kind::weighted_sum, {down, shares}, {mixed}, {}, experts);
+    add(Primitive::weighted_sum, {down, shares}, {mixed}, {}, experts);
     const ValueId mixed_normed = norm("mixed_normed", mixed, in_layer("post_feedforward_layernorm_2.weight"), hidden);
     const ValueId sum = value("sum", hidden);
-    add(Kind::add, {dense_normed, mixed_normed}, {sum}, {}, {});
+    add(Primitive::add, {dense_normed, mixed_normed}, {sum}, {}, {});
     add_normed(sum, in_layer("post_feedforward_layernorm.weight"));
   }
 
@@ -235,26 +236,26 @@ class Lowering {
     const int width = shape_.ple_width;
     const ValueId gate = linear("ple_gate", h_, in_layer("per_layer_input_gate"), width, shape_.hidden);
     const ValueId gated = value("ple_gated", width);
-    add(Kind::gelu_mul, {gate, per_layer_}, {gated}, {}, {.offset = l * width});
+    add(Primitive::gelu_mul, {gate, per_layer_}, {gated}, {}, {.offset = l * width});
     const ValueId out = linear("ple_out", gated, in_layer("per_layer_projection"), shape_.hidden, width);
     add_normed(out, in_layer("post_per_layer_input_norm.weight"));
   }
 
   void head() {
     rows_ = RowSet::last;
-    add(Kind::rms_norm, {h_}, {graph::kHidden}, {vector("norm.weight", shape_.hidden)}, {.n = {shape_.hidden}});
+    add(Primitive::rms_norm, {h_}, {graph::kHidden}, {vector("norm.weight", shape_.hidden)}, {.n = {shape_.hidden}});
     const ValueId raw = value("raw_logits", shape_.vocab);
-    add(Kind::linear, {graph::kHidden}, {raw}, {embedding("embed_tokens", shape_.vocab, shape_.hidden)},
+    add(Primitive::linear, {graph::kHidden}, {raw}, {embedding("embed_tokens", shape_.vocab, shape_.hidden)},
         {.k = shape_.hidden, .n = {shape_.vocab}});
-    add(Kind::softcap, {raw}, {graph::kLogits}, {}, {.scale = shape_.softcap});
+    add(Primitive::softcap, {raw}, {graph::kLogits}, {}, {.scale = shape_.softcap});
   }
 
   void select() {
     rows_ = RowSet::last;
     region_ = Region::outputs;
     const ValueId weights = value("weights", shape_.vocab), candidates = value("candidates", shape_.vocab);
-    add(Kind::sample, {graph::kLogits}, {graph::kNext, weights, candidates}, {}, {.n = {shape_.vocab}});
-    add(Kind::accept, {graph::kNext, graph::kHidden}, {graph::kCarry}, {}, {.n = {shape_.hidden}});
+    add(Primitive::sample, {graph::kLogits}, {graph::kNext, weights, candidates}, {}, {.n = {shape_.vocab}});
+    add(Primitive::accept, {graph::kNext, graph::kHidden}, {graph::kCarry}, {}, {.n = {shape_.hidden}});
   }
 
   // One step of the assistant. It begins with the target's embedding of the last token and the carried hidden row, and leaves
@@ -263,9 +264,9 @@ class Lowering {
     if (owner_ == Owner::target) return;  // a graph without an assistant
     const int target_hidden = model_.shape.hidden, hidden = shape_.hidden;
     rows_ = RowSet::draft;
-    add(Kind::round_rows, {}, {}, {}, {});
+    add(Primitive::round_rows, {}, {}, {}, {});
     const ValueId pair = value("pair", 2 * target_hidden);
-    add(Kind::embed_pair, {graph::kCarry}, {pair},
+    add(Primitive::embed_pair, {graph::kCarry}, {pair},
         {weights_.find_or_add({"embed_tokens", Owner::target, WeightClass::embedding, 0, shape_.vocab, target_hidden})},
         {.n = {target_hidden}, .scale = model_.embedding_scale});
     rope_angles();
@@ -277,7 +278,7 @@ class Lowering {
     }
     const ValueId z = norm("z", h_, "norm.weight", hidden);
     layer_ = graph::kOutsideLayers;
-    add(Kind::linear, {z}, {graph::kCarry}, {matrix("post_projection", target_hidden, hidden)},
+    add(Primitive::linear, {z}, {graph::kCarry}, {matrix("post_projection", target_hidden, hidden)},
         {.k = hidden, .n = {target_hidden}});
     draft_head(z);
   }
@@ -291,21 +292,21 @@ class Lowering {
       const int tokens = shape_.vocab / centroids;
       const ValueId scores = linear("centroid_scores", z, "masked_embedding.centroids", centroids, hidden);
       const ValueId clusters = value("clusters", used);
-      add(Kind::top, {scores}, {clusters}, {}, {.experts = centroids, .experts_used = used});
+      add(Primitive::top, {scores}, {clusters}, {}, {.experts = centroids, .experts_used = used});
       scored = {value("draft_logits", used * tokens), value("draft_tokens", used * tokens)};
-      add(Kind::cluster_logits, {z, clusters}, scored,
+      add(Primitive::cluster_logits, {z, clusters}, scored,
           {table, weights_.find_or_add({"masked_embedding.token_ordering", owner_, WeightClass::ids, 0, 1, shape_.vocab})},
           {.k = hidden, .n = {tokens}, .experts = centroids, .experts_used = used});
     } else {
       const ValueId raw = value("raw_logits", shape_.vocab);
       scored = {value("draft_logits", shape_.vocab)};
-      add(Kind::linear, {z}, {raw}, {table}, {.k = hidden, .n = {shape_.vocab}});
-      add(Kind::softcap, {raw}, scored, {}, {.scale = shape_.softcap});
+      add(Primitive::linear, {z}, {raw}, {table}, {.k = hidden, .n = {shape_.vocab}});
+      add(Primitive::softcap, {raw}, scored, {}, {.scale = shape_.softcap});
     }
     const int count = centroids ? used * (shape_.vocab / centroids) : shape_.vocab;
     const ValueId weights = value("weights", count), candidates = value("candidates", count);
-    add(Kind::sample, scored, {token, weights, candidates}, {}, {.n = {count}});
-    add(Kind::keep_draft, {token}, {}, {}, {});
+    add(Primitive::sample, scored, {token, weights, candidates}, {}, {.n = {count}});
+    add(Primitive::keep_draft, {token}, {}, {}, {});
   }
 
   const Model& model_;

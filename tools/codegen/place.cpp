@@ -84,8 +84,8 @@ Access access_of(const Step& step) {
   for (const auto id : step.in) if (id != graph::kNone) access.reads.push_back(id);
   for (const auto id : step.out) if (id != graph::kNone) access.writes.push_back(id);
   access.makes_rows = step.op == graph::Op::round_rows;
-  if (step.op == graph::Op::attention) access.kv_read = step.dims.kv_layer;
-  if (step.op == graph::Op::qkv_norm_rope && step.dims.owns_kv) access.kv_write = step.dims.kv_layer;
+  if (reads_kv(step)) access.kv_read = step.dims.kv_layer;
+  if (writes_kv(step)) access.kv_write = step.dims.kv_layer;
   return access;
 }
 

@@ -1,5 +1,5 @@
 // The five stages of the code generator, one file each, in the order they run:
-//   shape: files -> Model      lower: Model -> ops of a segment      fuse: ops -> steps      place: steps -> buffers with
+//   shape: files -> Model      lower: Model -> primitives of a segment      fuse: -> steps      place: steps -> buffers with
 //   offsets and dependencies   emit: everything -> constexpr C++
 #pragma once
 
@@ -35,12 +35,6 @@ struct Model {
   std::int16_t frequencies_of(const graph::Shape& shape, const graph::LayerShape& layer) const;
 };
 
-// The kinds of op before fusion: what a graph::Op does, taken apart.
-enum class Kind {
-  round_rows, embed, embed_pair, rope_angles, rms_norm, linear, gelu_mul, softcap, head_norm, rope, store, attention, add,
-  scale, ple_inputs, route, expert_linear, weighted_sum, top, cluster_logits, sample, keep_draft, accept,
-};
-
 using ValueId = int;  // into Lowered::values
 
 struct Value {
@@ -49,10 +43,10 @@ struct Value {
   std::int64_t row_bytes = 0;
 };
 
-// An op before fusion and, with `fused` set, a step before placement. The merge of several ops is plain: the union of their
-// outer inputs, visible outputs, weights and dims, in order.
+// A primitive and, with `fused` set, a step before placement. The merge of several primitives is plain: the union of their outer
+// inputs, visible outputs, weights and dims, in the order of the op's parts.
 struct Node {
-  Kind kind{};
+  graph::Primitive kind{};
   graph::Op fused{};
   graph::RowSet rows{};
   std::int16_t layer = graph::kOutsideLayers;

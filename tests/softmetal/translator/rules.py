@@ -86,7 +86,7 @@ def check_program_scope(shader):
             flat[-1] = ";"
     place = 0
     for statement in "".join(flat).split(";"):
-        text = re.sub(r"#[^\n]*", "", statement).strip()
+        text = re.sub(r"#(?:\\\n|[^\n])*", "", statement).strip()  # a directive may go on in the next line
         if text and not re.match(PROGRAM_SCOPE, text):
             shader.refuse(place, "a variable at program scope must be constant: " + one_line(text)[:60])
         place += len(statement) + 1
