@@ -114,6 +114,7 @@ Vocabulary::Vocabulary(std::span<const Piece> pieces) {
     ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
     special_.push_back(piece.kind == PieceKind::special);
   }
+  bytes_.shrink_to_fit();  // before anything points into it
   const std::size_t words = mask_words(size());
   plain_.resize(words * kMaxPlainCharacters);
   std::vector<Entry> all, not_plain;
@@ -126,7 +127,6 @@ Vocabulary::Vocabulary(std::span<const Piece> pieces) {
       not_plain.emplace_back(bytes(id), id);
     }
   }
-  bytes_.shrink_to_fit();
   for (std::size_t i = words; i < plain_.size(); ++i) plain_[i] |= plain_[i - words];
   check_bytes(all);
   std::ranges::sort(all, std::less());
