@@ -55,6 +55,7 @@ class Generation {
   std::int32_t stop_token() const { return stop_token_; }      // the one that ended it, or -1
   // The model's logits that the last returned token was chosen from; until the executor runs again.
   std::span<const float> logits() const { return session_.logits(taken_ - 1); }
+  std::span<const float> hidden() const { return session_.hidden(taken_ - 1); }  // likewise, after the final norm
 
  private:
   bool cancelled() const { return options_.cancel && options_.cancel->load(std::memory_order_relaxed); }
