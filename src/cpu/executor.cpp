@@ -147,6 +147,11 @@ class CpuExecutor final : public link::Executor {
     states_[to] = states_[from];
   }
 
+  link::SlotMemory slot_memory(int slot) override {
+    const std::size_t bytes = program_.plan.session_bytes;
+    return {{kv_.data() + bytes * static_cast<std::size_t>(slot), bytes}, &slots_.written(slot)};
+  }
+
   void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const override {
     if (!program_.plan.bf16_kv) {
       const link::KvCache& cache = caches_[layer];

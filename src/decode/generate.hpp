@@ -56,6 +56,7 @@ class Generation {
   const SpeculationStats& stats() const { return drafting_->stats(); }
   // The model's logits that the last returned token was chosen from; until the executor runs again.
   std::span<const float> logits() const { return session_.logits(taken_ - 1); }
+  std::span<const float> hidden() const { return session_.hidden(taken_ - 1); }  // likewise, after the final norm
 
  private:
   bool cancelled() const { return options_.cancel && options_.cancel->load(std::memory_order_relaxed); }

@@ -253,6 +253,18 @@ void Session::copy(Session& from, std::int32_t length) {
   prompt_length_ = std::min(from.prompt_length_, length);
 }
 
+link::SlotMemory Session::memory() {
+  end_rounds();
+  leave_prompt();
+  return executor_.slot_memory(slot_);
+}
+
+void Session::adopt(std::span<const std::int32_t> tokens, std::int32_t prompt_length) {
+  assert(!in_flight() && !in_prompt() && prompt_length <= static_cast<std::int32_t>(tokens.size()));
+  tokens_.assign(tokens.begin(), tokens.end());
+  prompt_length_ = prompt_length;
+}
+
 std::int32_t Session::keep_common_prefix(std::span<const std::int32_t> tokens) {
   end_rounds();
   const std::size_t most = std::min(tokens_.size(), tokens.empty() ? 0 : tokens.size() - 1);

@@ -98,6 +98,11 @@ class Session {
   // that one it goes on as that one does, with rounds too; shorter, with a prompt.
   void copy(Session& from, std::int32_t length);
 
+  // What is in the backend of it, to be saved; or to be filled, then adopt() says with what, and only a prompt may follow.
+  link::SlotMemory memory();
+  std::int32_t prompt_length() const { return prompt_length_; }  // positions before this were all computed as rows of a prompt
+  void adopt(std::span<const std::int32_t> tokens, std::int32_t prompt_length);
+
   // Rolls back to the longest beginning of `tokens` that need not be computed again; leaves out the last token, whose logits
   // are wanted. Where prompts have kernels of their own, what was generated is computed again, so that the answer does not depend
   // on what was kept. Returns its length.
@@ -131,7 +136,7 @@ class Session {
   const std::int32_t slot_;
   std::span<const std::int32_t> prompt_{};           // what is still to be computed of it
   const graph::Request* prompt_request_ = nullptr;
-  std::int32_t prompt_length_ = 0;     // positions before this were all computed as rows of a prompt
+  std::int32_t prompt_length_ = 0;
   std::int32_t bonus_ = 0;             // while rounds are in flight: the token that the oldest goes on from
   std::array<Round, 2> rounds_{};      // in flight, from oldest_ on
   int oldest_ = 0, in_flight_ = 0;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,8 @@ struct AnswerOptions {
   std::optional<text::Value> schema{};      // and fit this one
   std::optional<text::Value> strict_tools{};  // calls must fit these
   int logprobs = -1;                        // alternatives per token; -1 = none
+  bool wants_rows = false;                  // Answer::logits() and hidden() are going to be read
+  std::atomic<bool>* cancel = nullptr;      // ends the answer once it is true; null = the answer has its own
 };
 
 enum class Ending : std::uint8_t { none, stop, stop_text, tool_call, max_tokens, context, cancelled };
@@ -61,6 +64,13 @@ class Answer {
   // Ends the answer with what there is, soon. From any thread, also from a signal handler.
   void cancel() { cancel_.store(true, std::memory_order_relaxed); }
 
+  // The next turn begins a round: the tokens of the last one have all been delivered.
+  bool wants_round() const { return generation_ && generation_->wants_round(); }
+  bool in_prompt() const { return !generation_ || generation_->in_prompt(); }
+  // Of the row that the last token was chosen from; until the model's executor runs again.
+  std::span<const float> logits() const { return generation_->logits(); }
+  std::span<const float> hidden() const { return generation_->hidden(); }
+
   struct Result {
     std::string reasoning, content;
     std::vector<text::ToolCall> calls;
@@ -86,11 +96,12 @@ class Answer {
   const ResolvedSampling sampling_;
   const std::vector<std::int32_t> landmarks_;
   const int logprobs_;
+  std::atomic<bool> own_cancel_ = false;
+  std::atomic<bool>& cancel_;
   decode::GenerateOptions options_;  // until the generation has them
   Reader reader_;
   Result result_;
   Clock::time_point start_{};
-  std::atomic<bool> cancel_ = false;
   std::optional<decode::Generation> generation_;  // from the first turn on
 };
 static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may write it

@@ -103,6 +103,12 @@ struct Outputs {
   }
 };
 
+// A session's block of memory, for_each_run() says what lies where, and the number of positions that have ever been written to it.
+struct SlotMemory {
+  std::span<std::byte> bytes{};
+  std::int32_t* written = nullptr;
+};
+
 // What was read stays allocated as long as `memory` is there: a virtual machine gives memory that was freed back to its host some
 // seconds later, and everything stops meanwhile.
 struct ReadLimit {
@@ -137,6 +143,9 @@ class Executor {
   // The first `length` positions of a session to another one, with its state: what goes on there is what would have gone on here.
   // Refused where from does not keep them.
   virtual void copy_slot(int from, int to, std::int32_t length) = 0;
+
+  // To save a session, and to put a saved one there. Used by the host while no run of the session is in flight.
+  virtual SlotMemory slot_memory(int slot) = 0;
 
   // Whether rows of a prompt and rows of a round are computed by different kernels, so that the K/V of a token depend on which it was.
   virtual bool prompts_stand_apart() const { return false; }

@@ -11,6 +11,23 @@
 
 namespace lapidary::link {
 
+// Calls visit(offset, bytes) for each run of bytes in a session's block that belongs to its first `length` positions: K/V, then the
+// carried hidden row. A tile of a K/V head is one run of bytes in every format.
+template <class Visit>
+void for_each_run(const MemoryPlan& plan, const graph::Shape& shape, std::int32_t length, Visit&& visit) {
+  for (std::size_t l = 0; l < plan.kv.size(); ++l) {
+    const KvPlacement& layer = plan.kv[l];
+    if (!layer.capacity) continue;
+    const auto heads = static_cast<std::size_t>(shape.layers[l].kv_heads);
+    const std::size_t head_bytes = (layer.v_offset_bytes - layer.k_offset_bytes) / heads;
+    const std::int32_t tiles = std::min(length + graph::kTile - 1, layer.capacity) / graph::kTile;
+    const std::size_t bytes = head_bytes / static_cast<std::size_t>(layer.capacity / graph::kTile) * static_cast<std::size_t>(tiles);
+    for (const std::size_t first : {layer.k_offset_bytes, layer.v_offset_bytes})
+      for (std::size_t head = 0; head < heads; ++head) visit(first + head * head_bytes, bytes);
+  }
+  visit(plan.carry_offset_bytes, plan.session_bytes - plan.carry_offset_bytes);
+}
+
 class Slots {
  public:
   explicit Slots(const Program& program)
@@ -30,26 +47,17 @@ class Slots {
            });
   }
 
-  // K/V of the first `length` positions and the carried hidden row; kv: the block of session slot 0. A tile of a K/V head is one
-  // run of bytes in every format.
+  std::int32_t& written(int slot) { return written_[slot]; }
+
+  // K/V of the first `length` positions and the carried hidden row; kv: the block of session slot 0.
   void copy(std::byte* kv, int from, int to, std::int32_t length) {
     if (from == to) return;
     if (!keeps(from, length))
       fail(ErrorKind::usage, "session", "expected " + std::to_string(length) + " positions to copy, got some of them overwritten");
     const std::byte* source = kv + plan_.session_bytes * static_cast<std::size_t>(from);
     std::byte* target = kv + plan_.session_bytes * static_cast<std::size_t>(to);
-    for (std::size_t l = 0; l < plan_.kv.size(); ++l) {
-      const KvPlacement& layer = plan_.kv[l];
-      if (!layer.capacity) continue;
-      const auto heads = static_cast<std::size_t>(shape_.layers[l].kv_heads);
-      const std::size_t head_bytes = (layer.v_offset_bytes - layer.k_offset_bytes) / heads;
-      const std::int32_t tiles = std::min(length + graph::kTile - 1, layer.capacity) / graph::kTile;
-      const std::size_t bytes = head_bytes / static_cast<std::size_t>(layer.capacity / graph::kTile) * static_cast<std::size_t>(tiles);
-      for (const std::size_t first : {layer.k_offset_bytes, layer.v_offset_bytes})
-        for (std::size_t head = 0; head < heads; ++head)
-          std::memcpy(target + first + head * head_bytes, source + first + head * head_bytes, bytes);
-    }
-    std::memcpy(target + plan_.carry_offset_bytes, source + plan_.carry_offset_bytes, plan_.session_bytes - plan_.carry_offset_bytes);
+    for_each_run(plan_, shape_, length,
+                 [&](std::size_t offset, std::size_t bytes) { std::memcpy(target + offset, source + offset, bytes); });
     written_[to] = written_[from];
   }
 

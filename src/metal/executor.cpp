@@ -110,6 +110,12 @@ class MetalExecutor final : public link::Executor {
     states[to] = states[from];
   }
 
+  link::SlotMemory slot_memory(int slot) override {
+    wait();
+    const std::size_t bytes = program_.plan.session_bytes;
+    return {{contents<std::byte>(memory_.kv) + bytes * static_cast<std::size_t>(slot), bytes}, &slots_.written(slot)};
+  }
+
   void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const override {
     wait();
     const link::KvPlacement& kv = program_.plan.kv[static_cast<std::size_t>(layer)];

@@ -114,7 +114,7 @@ Vocabulary::Vocabulary(std::span<const Piece> pieces) {
     ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
     special_.push_back(piece.kind == PieceKind::special);
   }
-  bytes_.shrink_to_fit();
+  bytes_.shrink_to_fit();  // before anything points into it
   const std::size_t words = mask_words(size());
   plain_.resize(words * kMaxPlainCharacters);
   std::vector<Entry> all, not_plain;

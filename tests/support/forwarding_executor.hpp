@@ -18,6 +18,7 @@ class ForwardingExecutor : public link::Executor {
   graph::RoundState& state(int slot) override { return inner_.state(slot); }
   bool keeps(int slot, std::int32_t length) const override { return inner_.keeps(slot, length); }
   void copy_slot(int from, int to, std::int32_t length) override { inner_.copy_slot(from, to, length); }
+  link::SlotMemory slot_memory(int slot) override { return inner_.slot_memory(slot); }
   bool prompts_stand_apart() const override { return inner_.prompts_stand_apart(); }
   void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const override {
     inner_.read_kv(slot, layer, kv_head, position, k, v);

@@ -1,0 +1,112 @@
+// From structs of C to the engine's options.
+#include "capi/boundary.hpp"
+#include "cpu/cores.hpp"
+
+namespace lapidary::capi {
+namespace {
+
+constexpr std::int32_t kMostSessions = 65536, kMostLogprobs = 1000;
+
+std::int32_t in_range(const char* where, std::int32_t value, std::int32_t least, std::int32_t most) {
+  if (value < least || value > most)
+    fail(ErrorKind::usage, where, "expected " + std::to_string(least) + " to " + std::to_string(most) + ", got " + std::to_string(value));
+  return value;
+}
+
+text::Value parse(const char* json, const char* where) { return json ? text::parse_json(json, where) : text::Value(); }
+
+engine::SamplingOptions sampling_of(const lapidary_sampling* given) {
+  const lapidary_sampling sampling = read_sized(given, "sampling");
+  if (sampling.given & ~63u) fail(ErrorKind::unsupported, "sampling", "given, expected known bits, got others");
+  engine::SamplingOptions options;
+  const auto take = [&](std::uint32_t bit, auto value, auto& place) {
+    if (sampling.given & bit) place = value;
+  };
+  take(LAPIDARY_GIVEN_TEMPERATURE, sampling.temperature, options.temperature);
+  take(LAPIDARY_GIVEN_TOP_P, sampling.top_p, options.top_p);
+  take(LAPIDARY_GIVEN_MIN_P, sampling.min_p, options.min_p);
+  take(LAPIDARY_GIVEN_REPETITION, sampling.repetition, options.repetition);
+  take(LAPIDARY_GIVEN_TOP_K, sampling.top_k, options.top_k);
+  take(LAPIDARY_GIVEN_SEED, sampling.seed, options.seed);
+  options.presence = sampling.presence;
+  options.frequency = sampling.frequency;
+  for (const lapidary_bias& bias : required_list(sampling.bias, sampling.bias_count, "bias")) options.bias.emplace_back(bias.id, bias.value);
+  return options;
+}
+
+engine::Reading reading_of(std::int32_t reading) {
+  in_range("reading", reading, LAPIDARY_READ_PLAIN, LAPIDARY_READ_ANSWER_IN_THOUGHT);
+  return reading == LAPIDARY_READ_PLAIN    ? engine::Reading::plain
+         : reading == LAPIDARY_READ_ANSWER ? engine::Reading::answer
+                                           : engine::Reading::answer_in_thought;
+}
+
+}  // namespace
+
+engine::ModelOptions model_options(const char* folder, const lapidary_model_options* given) {
+  const lapidary_model_options options = read_sized(given, "model options");
+  if (options.reserved != 0) fail(ErrorKind::unsupported, "model options", "reserved, expected 0, got something else");
+  engine::ModelOptions all{.folder = required_text(folder, "folder")};
+  choose_backend(all, options.backend);
+  all.link.context_tokens = in_range("context", options.context_tokens, 0, INT32_MAX);
+  all.link.chunk_rows = in_range("chunk", options.chunk_tokens, 0, INT32_MAX);
+  all.link.sessions = std::max(1, in_range("sessions", options.sessions, 0, kMostSessions));
+  const int threads = in_range("threads", options.threads, 0, cpu::kMostThreads);
+  all.link.threads = threads ? threads : cpu::default_threads();
+  if (options.memory_limit_bytes) all.link.memory_limit_bytes = options.memory_limit_bytes;
+  switch (in_range("numeric", options.numeric, LAPIDARY_NUMERIC_USUAL, LAPIDARY_NUMERIC_FAST)) {
+    case LAPIDARY_NUMERIC_EXACT: all.numeric = link::Numeric::exact; break;
+    case LAPIDARY_NUMERIC_FAST: all.numeric = link::Numeric::fast; break;
+    default: break;
+  }
+  constexpr engine::DraftKind kKinds[] = {engine::DraftKind::automatic, engine::DraftKind::mtp, engine::DraftKind::lookup,
+                                          engine::DraftKind::none};
+  all.draft.kind = kKinds[in_range("draft", options.draft, LAPIDARY_DRAFT_AUTOMATIC, LAPIDARY_DRAFT_NONE)];
+  if (options.assistant) {
+    if (!all.draft.wants_assistant()) fail(ErrorKind::usage, "assistant", "expected a kind of drafts that uses one, got another");
+    all.draft.assistant = options.assistant;
+  }
+  if (in_range("draft tokens", options.draft_tokens, 0, decode::kMaxDrafts) > 0) all.draft.tokens = options.draft_tokens;
+  return all;
+}
+
+engine::Prompt render(const engine::Model& model, const char* messages, const char* tools, bool think) {
+  return engine::Prompt::of_messages(model, parse(required_text(messages, "messages"), "messages"), parse(tools, "tools"), think);
+}
+
+Request read_request(const engine::Model& model, const lapidary_request* given, std::atomic<bool>& cancel) {
+  if (!given) refuse(LAPIDARY_ERROR_USAGE, "[request] expected one, got NULL");
+  const lapidary_request request = read_sized(given, "request");
+  if (request.flags & ~31u) fail(ErrorKind::unsupported, "request", "flags, expected known ones, got others");
+  const auto flag = [&](std::uint32_t bit) { return (request.flags & bit) != 0; };
+  const auto ids = required_list(request.ids, request.id_count, "ids");
+  if ((request.messages != nullptr) == !ids.empty())
+    fail(ErrorKind::usage, "request", "expected messages or ids, got " + std::string(ids.empty() ? "neither" : "both"));
+  Request all;
+  if (request.messages) {
+    all.prompt = render(model, request.messages, request.tools, flag(LAPIDARY_THINK));
+  } else {
+    if (flag(LAPIDARY_THINK)) fail(ErrorKind::usage, "request", "expected messages where the model is to think, got ids");
+    all.prompt = {{ids.begin(), ids.end()}, reading_of(request.reading), false};
+  }
+  engine::AnswerOptions& options = all.options;
+  options.sampling = sampling_of(request.sampling);
+  options.max_tokens = in_range("max tokens", request.max_tokens, 0, INT32_MAX);
+  for (const char* stop : required_list(request.stops, request.stop_count, "stops")) {
+    if (!stop || !*stop) fail(ErrorKind::usage, "stops", "expected texts, got an empty one");
+    options.stops.emplace_back(stop);
+  }
+  options.json = flag(LAPIDARY_JSON);
+  if (request.schema) options.schema = parse(request.schema, "schema");
+  if (flag(LAPIDARY_STRICT_TOOLS)) {
+    if (!request.tools || request.schema || options.json)
+      fail(ErrorKind::usage, "request", "expected tools and no other grammar where calls are strict, got something else");
+    options.strict_tools = parse(request.tools, "tools");
+  }
+  if (flag(LAPIDARY_LOGPROBS)) options.logprobs = in_range("logprobs", request.top_logprobs, 0, kMostLogprobs);
+  options.wants_rows = flag(LAPIDARY_ROWS);
+  options.cancel = &cancel;
+  return all;
+}
+
+}  // namespace lapidary::capi
