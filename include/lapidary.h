@@ -6,8 +6,7 @@
  * Threads. Functions of a model may be called from any thread at any time, but for lapidary_free_model(). A session is used by one
  * thread at a time; a second one, or a callback that uses the session it was called for, gets LAPIDARY_ERROR_BUSY.
  * lapidary_cancel() alone may be called at any time, from any thread and from a signal handler. Sessions of one model take turns: a
- * turn is a chunk of a prompt or a token, of which the first of each round has to be computed. Nothing is locked while a callback
- * runs. There is no global state.
+ * turn is a chunk of a prompt or a round. Nothing is locked while a callback runs. There is no global state.
  *
  * Ownership. What is passed in is read during the call and never kept. Lists and texts are written to memory of the caller, with its
  * capacity; where that is too small the call fails with LAPIDARY_ERROR_ROOM and says how much is needed, so a first call may pass
@@ -280,7 +279,7 @@ typedef struct lapidary_logprob {
   float logprob; /* natural logarithm, before penalties and temperature */
 } lapidary_logprob;
 
-/* Of the tokens that the last lapidary_next() or lapidary_pull() has computed, counted from 0: what each was chosen from. */
+/* Of the tokens of the last round, counted from 0: what each was chosen from. The first is that of the prompt's end. */
 LAPIDARY_API lapidary_status lapidary_logits(lapidary_session* session, size_t token, const float** logits, size_t* count,
                                              lapidary_error* error);
 LAPIDARY_API lapidary_status lapidary_hidden(lapidary_session* session, size_t token, const float** hidden, size_t* count,

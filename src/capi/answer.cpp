@@ -44,18 +44,24 @@ void forget_rows(lapidary_session& session) {
   session.hidden.clear();
 }
 
-// Where the backend fails, the answer is over.
+void take_token(lapidary_session& session) {
+  engine::Answer& answer = *session.answer;
+  const std::size_t tokens = answer.result().ids.size();
+  const auto event = answer.turn();
+  if (event) add(session.events, *event);
+  if (!session.wants_rows || answer.result().ids.size() == tokens) return;
+  session.logits.insert(session.logits.end(), answer.logits().begin(), answer.logits().end());
+  session.hidden.insert(session.hidden.end(), answer.hidden().begin(), answer.hidden().end());
+}
+
+// A chunk of the prompt, or a round with all its tokens: their logits are there until somebody else has the model. Where the backend
+// fails, the answer is over.
 void turn(lapidary_session& session) {
   const std::lock_guard lock(session.model->turn);
   try {
-    engine::Answer& answer = *session.answer;
-    const std::size_t tokens = answer.result().ids.size();
-    const auto event = answer.turn();
-    if (event) add(session.events, *event);
-    if (session.wants_rows && answer.result().ids.size() > tokens) {
-      session.logits.insert(session.logits.end(), answer.logits().begin(), answer.logits().end());
-      session.hidden.insert(session.hidden.end(), answer.hidden().begin(), answer.hidden().end());
-    }
+    const engine::Answer& answer = *session.answer;
+    do take_token(session);
+    while (session.in_progress() && !answer.in_prompt() && !answer.wants_round());
     if (!session.in_progress())
       session.events.push_back({.kind = LAPIDARY_EVENT_END, .ending = ending_of(answer.result().ending), .text = {}, .arguments = {}});
   } catch (...) {
@@ -73,6 +79,7 @@ void begin(const Use& use, const lapidary_request* given) {
   }
   session.events.clear();
   forget_rows(session);
+  session.given_tokens = 0;
   session.cancel = false;
   session.wants_rows = request.options.wants_rows;
   session.answer.emplace(*session.conversation, std::move(request.prompt), request.options);
@@ -86,11 +93,12 @@ const engine::Answer& require_answer(const Use& use) {
 // False after the end.
 bool pull(const Use& use) {
   lapidary_session& session = *use;
-  forget_rows(session);
+  if (session.events.empty()) forget_rows(session);
   while (session.events.empty()) {
     if (!session.in_progress()) return false;
     turn(session);
   }
+  session.given_tokens = session.answer->result().ids.size();
   session.pulled = std::move(session.events.front());
   session.events.pop_front();
   return true;
@@ -137,13 +145,11 @@ lapidary_status lapidary_next(lapidary_session* session, int32_t* ids, size_t ca
     *count = 0;
     if (capacity < static_cast<std::size_t>(use->model->model.program.plan.verify_rows))
       refuse(LAPIDARY_ERROR_ROOM, "[capacity] expected that of a round, got less");
-    forget_rows(*use);
     const auto& all = use->answer->result().ids;
-    while (use->in_progress()) {
-      turn(*use);
-      if (all.size() > use->first_token && use->answer->wants_round()) break;
-    }
-    *count = all.size() - use->first_token;
+    if (all.size() == use->given_tokens) forget_rows(*use);
+    while (use->in_progress() && all.size() == use->given_tokens) turn(*use);
+    *count = all.size() - use->given_tokens;
+    use->given_tokens = all.size();
     std::copy(all.end() - static_cast<std::ptrdiff_t>(*count), all.end(), ids);
     return *count > 0 ? LAPIDARY_OK : LAPIDARY_END;
   });

@@ -128,8 +128,9 @@ struct lapidary_session {
   bool wants_rows = false;
   std::deque<lapidary::capi::PendingEvent> events{};
   lapidary::capi::PendingEvent pulled{};             // what the caller has pointers into
-  std::size_t first_token = 0;                       // of the answer, that the last call has computed
-  std::vector<float> logits{}, hidden{};             // [tokens of that call, vocab] and [.., hidden], where they are wanted
+  std::size_t given_tokens = 0;                      // of the answer, to the caller
+  std::size_t first_token = 0;                       // of the answer, that was computed last
+  std::vector<float> logits{}, hidden{};             // from that token on, [tokens, vocab] and [tokens, hidden], where they are wanted
 
   bool in_progress() const { return answer && answer->result().ending == lapidary::engine::Ending::none; }
 };

@@ -40,7 +40,7 @@ Value::Object origin_of(const Model& model) {
   const link::Program& program = model.program;
   return {{"version", kVersion},
           {"checkpoint", fingerprint_of(program.checkpoint)},
-          {"backend", name_of(program.backend)},
+          {"backend", program.backend->name},
           {"numeric", name_of(program.numeric)},
           {"kv", kv_format(program.plan)}};
 }

@@ -12,7 +12,9 @@ using namespace boost::ut;
 
 const suite<"threads"> threads = [] {
   "threads with a session each have the tokens of one alone"_test = [] {
-    const OwnedModel model(3);
+    lapidary_model_options options = small_options(3);
+    options.draft_tokens = 3;  // rounds of several tokens
+    const OwnedModel model(options);
     std::vector<Ids> alone;
     for (const std::uint64_t seed : {1, 2, 3}) {
       const OwnedSession session(model);
@@ -28,6 +30,7 @@ const suite<"threads"> threads = [] {
         lapidary_open_session(model, &session, nullptr);
         Question story(kStory);
         story.endless(i + 1, 40);
+        story.request.flags = LAPIDARY_ROWS | LAPIDARY_LOGPROBS;  // they are read before another session has the model
         Ids round(8);
         std::size_t count = 0;
         lapidary_begin(session, &story.request, nullptr);
