@@ -223,18 +223,18 @@ const suite<"metal device"> device = [] {
     // Its full layers attend for the last row of a prompt only: a long one is quick.
     const std::vector<Pair> pairs = fixture_pairs();
     const Pair& pair = *std::ranges::find(pairs, "ple-bf16", &Pair::name);
-    Loaded model(pair.target, {.context_tokens = metal::kKvRange + 64}, 1, pair.assistant);
+    Loaded model(pair.target, {.context_tokens = gpu::kKvRange + 64}, 1, pair.assistant);
     const auto made = softmetal_message_count(kPipelines);
     decode::Session session(model.program, *model.executor);
-    session.prefill(random_tokens(200, metal::kKvRange - 20));
+    session.prefill(random_tokens(200, gpu::kKvRange - 20));
     const Tokens tokens = random_tokens(200, 8);
     for (std::size_t width = 1; width <= 8; ++width) session.forward(std::span(tokens).first(width));
     std::vector<decode::Speculation::Source> sources;
-    sources.push_back({std::make_unique<decode::Assistant>(), {}});
+    sources.push_back({[] { return std::make_unique<decode::Assistant>(); }, {}});
     decode::Speculation speculation(std::move(sources), 3);
     decode::Generation generation(session, tokens, {.max_tokens = 10, .speculation = &speculation});
     while (generation.next()) {}
-    expect(session.length() > metal::kKvRange);
+    expect(session.length() > gpu::kKvRange);
     session.rollback(0);
     session.prefill_all(tokens, {});
     expect(softmetal_message_count(kPipelines) == made && made > 0);
