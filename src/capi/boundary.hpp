@@ -57,16 +57,23 @@ lapidary_status attempt(lapidary_error* error, Call&& call) noexcept {
   }
 }
 
+// A version's size is whole, and so no field of it is cut.
+template <class Struct>
+std::size_t size_of(const Struct* place, const char* where) {
+  std::size_t size = 0;
+  std::memcpy(&size, place, sizeof size);
+  if (size < sizeof size || size > 4096 || size % alignof(Struct) != 0)
+    fail(ErrorKind::usage, where, "size, expected that of the struct, got " + std::to_string(size));
+  return size;
+}
+
 // A struct of the caller's version: what it does not have is zero, what we do not have must be.
 template <class Struct>
 Struct read_sized(const Struct* given, const char* where) {
   Struct taken{};
   taken.size = sizeof(Struct);
   if (!given) return taken;
-  std::size_t size = 0;
-  std::memcpy(&size, given, sizeof size);
-  if (size < sizeof size || size > 4096)
-    fail(ErrorKind::usage, where, "size, expected that of the struct, got " + std::to_string(size));
+  const std::size_t size = size_of(given, where);
   const auto* bytes = reinterpret_cast<const unsigned char*>(given);
   if (std::any_of(bytes + std::min(size, sizeof(Struct)), bytes + size, [](unsigned char byte) { return byte != 0; }))
     fail(ErrorKind::unsupported, where, "expected fields that this version knows, got others");
@@ -79,11 +86,8 @@ Struct read_sized(const Struct* given, const char* where) {
 template <class Struct>
 void write_sized(Struct* place, Struct value, const char* where) {
   if (!place) fail(ErrorKind::usage, where, "expected a place for it, got NULL");
-  std::size_t size = 0;
-  std::memcpy(&size, place, sizeof size);
-  if (size < sizeof size) fail(ErrorKind::usage, where, "size, expected that of the struct, got " + std::to_string(size));
-  value.size = size;
-  std::memcpy(place, &value, std::min(size, sizeof(Struct)));
+  value.size = size_of(place, where);
+  std::memcpy(place, &value, std::min(value.size, sizeof(Struct)));
 }
 
 // Says how many there are, and gives them where they fit.

@@ -162,6 +162,7 @@ const suite<"misuse"> misuse = [] {
     refused(LAPIDARY_ERROR_USAGE, [](Request&, Sampling& s) { s.bias_count = 1; });
     expect(refused(LAPIDARY_ERROR_USAGE, [](Request& r, Sampling&) { r.size = 3; }) ==
            "[request] size, expected that of the struct, got 3");
+    refused(LAPIDARY_ERROR_USAGE, [](Request& r, Sampling&) { r.size = offsetof(Request, messages) + 3; });  // ends within a pointer
     expect(message_of(LAPIDARY_ERROR_USAGE, [&](lapidary_error* error) { return lapidary_begin(session, nullptr, error); }) ==
            "[request] expected one, got NULL");
 

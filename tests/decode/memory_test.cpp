@@ -38,6 +38,7 @@ std::optional<std::size_t> held_by(Make make) {
 // An allocator rounds, and short names need no memory of their own.
 void expect_about(std::size_t planned, std::optional<std::size_t> held) {
   const std::size_t slack = planned / 50 + 4096;
+  expect(planned > 0u);
   if (held) expect(planned <= *held + slack && *held <= planned + slack) << planned << *held;
 }
 
