@@ -22,11 +22,7 @@ lapidary_status report(lapidary_error* error, lapidary_status status, std::strin
   filled.size = size;
   filled.status = status;
   std::size_t used = 0;
-  const auto add = [&](std::string_view text) {
-    const std::size_t bytes = std::min(text.size(), sizeof filled.message - 1 - used);
-    std::memcpy(filled.message + used, text.data(), bytes);
-    used += bytes;
-  };
+  const auto add = [&](std::string_view text) { used += text.copy(filled.message + used, sizeof filled.message - 1 - used); };
   if (!where.empty()) {
     add("[");
     add(where);
