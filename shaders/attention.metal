@@ -35,7 +35,7 @@ inline bool in_head(int i) { return kHeadDim == kChunks * 128 || i < kHeadDim; }
 
 // tile: where K or V of a tile begins; at: elements from there on, a multiple of 4
 inline float4 load_kv(device const uchar* tile, int at) {
-  if (kBf16Kv) return as_type<float4>(uint4(((device const ushort4*)tile)[at / 4]) << 16);
+  if (kKvFormat == kKvBf16) return as_type<float4>(uint4(((device const ushort4*)tile)[at / 4]) << 16);
   return ((device const float4*)tile)[at / 4];
 }
 
@@ -110,7 +110,7 @@ kernel void attention(constant Step& step [[buffer(0)]], device const Run& run [
     const int first_tile = from / kKvTile;
     for (int tile = first_tile + ((int(simd) - first_tile) & (kKvSimds - 1)); tile * kKvTile <= to; tile += kKvSimds) {
       // A tile is one run of ring slots: their number is a multiple of it.
-      const ulong tile_bytes = kv_offset(step, at.slot, kv_head, tile * kKvTile) * (kBf16Kv ? 2 : 4);
+      const ulong tile_bytes = kv_offset(step, at.slot, kv_head, tile * kKvTile) * (kKvFormat == kKvBf16 ? 2 : 4);
       device const uchar* k_tile = keys + tile_bytes;
       device const uchar* v_tile = values + tile_bytes;
       const int begin = max(from - tile * kKvTile, 0), end = min(to + 1 - tile * kKvTile, kKvTile);  // what is visible

@@ -59,6 +59,9 @@ enum Coding {
   kMxfp4 = 9, kNvfp4 = 10, kMxfp8 = 11
 };
 
+// As link::KvFormat.
+enum KvFormats { kKvF32 = 0, kKvBf16 = 1 };
+
 enum RowsOfStep { kAllRows = 0, kOutputRows = 1, kOneRow = 2 };
 
 #define NUMBER(name) int name;

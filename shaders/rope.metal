@@ -1,7 +1,7 @@
 // Rotary positions, and what becomes of the projections of a row: queries, keys and values of its heads.
 
 constant int kHeadDim [[function_constant(42)]];
-constant int kBf16Kv [[function_constant(43)]];  // K and V are bfloat16, else float
+constant int kKvFormat [[function_constant(43)]];  // KvFormats
 
 // The row of the row table that row r of the step is.
 inline Row row_of(constant Step& step, device const Run& run, device const Row* rows, int row) {
@@ -47,7 +47,7 @@ kernel void rope_angles(constant Step& step [[buffer(0)]], device const Run& run
 }
 
 inline void store_kv(device uchar* base, ulong at, float x) {
-  if (kBf16Kv) ((device bfloat*)base)[at] = bfloat(x);
+  if (kKvFormat == kKvBf16) ((device bfloat*)base)[at] = bfloat(x);
   else ((device float*)base)[at] = x;
 }
 

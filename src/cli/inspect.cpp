@@ -98,7 +98,7 @@ void print_text(const link::Program& program, const InstructionsFlag& instructio
   std::cout << "\nper decoded token\n  weight bytes   " << cost.weight_bytes << "\n  steps          " << cost.steps
             << "\n  K/V bytes      " << plan.kv_bytes_per_token << "\n\nmemory for " << plan.context_tokens
             << " tokens, prompt chunks of " << plan.chunk_rows << "\n  weights mapped " << plan.weights_mapped_bytes
-            << " bytes\n  K/V            " << plan.kv_bytes << " bytes\n  arena          " << plan.arena_bytes
+            << " bytes\n  K/V            " << plan.kv_bytes << " bytes, " << plan.kv_format.name << "\n  arena          " << plan.arena_bytes
             << " bytes\n  constants      " << plan.constants_bytes << " bytes\n  repacked       " << plan.repacked_bytes
             << " bytes\n  threads        " << plan.room_bytes << " bytes\n  text           " << plan.text_bytes
             << " bytes\n  anonymous      " << plan.anonymous_bytes() << " bytes\n";
@@ -140,6 +140,7 @@ Value json_of(const link::Program& program, const InstructionsFlag& instructions
                                {"chunk_rows", plan.chunk_rows},
                                {"weights_mapped_bytes", bytes(plan.weights_mapped_bytes)},
                                {"kv_bytes", bytes(plan.kv_bytes)},
+                               {"kv_format", plan.kv_format.name},
                                {"arena_bytes", bytes(plan.arena_bytes)},
                                {"constants_bytes", bytes(plan.constants_bytes)},
                                {"repacked_bytes", bytes(plan.repacked_bytes)},

@@ -98,7 +98,7 @@ class CpuExecutor final : public link::Executor {
     lay_out_caches();
     repack_scales();
     lay_out_rooms();
-    if (program.plan.bf16_kv) attention_room_ = std::make_unique<AttentionRoom>();
+    if (program.plan.kv_format == link::kKvBf16) attention_room_ = std::make_unique<AttentionRoom>();
     bool finds_maxima = false;
     for (int id = 0; id < graph::kSegmentCount; ++id)
       if (static_cast<SegmentId>(id) != SegmentId::draft || program.assistant) record(static_cast<SegmentId>(id), finds_maxima);
@@ -153,7 +153,7 @@ class CpuExecutor final : public link::Executor {
   }
 
   void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const override {
-    if (!program_.plan.bf16_kv) {
+    if (program_.plan.kv_format == link::kKvF32) {
       const link::KvCache& cache = caches_[layer];
       std::copy_n(cache.k + cache.index(slot, kv_head, position), k.size(), k.data());
       std::copy_n(cache.v + cache.index(slot, kv_head, position), v.size(), v.data());
@@ -344,7 +344,7 @@ class CpuExecutor final : public link::Executor {
                  reinterpret_cast<Element*>(kv_.data() + kv.v_offset_bytes), layer.kv_heads, layer.head_dim,
                  kv.capacity, program_.plan.session_bytes / sizeof(Element)};
       };
-      if (program_.plan.bf16_kv) lay_out(caches_bf16_.emplace_back());
+      if (program_.plan.kv_format == link::kKvBf16) lay_out(caches_bf16_.emplace_back());
       else lay_out(caches_.emplace_back());
     }
   }
@@ -432,7 +432,7 @@ class CpuExecutor final : public link::Executor {
       bound.has_maxima = step.op == Op::sample && finds_maxima && step.in[1] == graph::kNone;
       if (step.constants != graph::kNone) bound.constants = program_.graph->constants[step.constants];
       if (step.op == Op::attention || step.dims.owns_kv) {
-        if (program_.plan.bf16_kv) bound.cache_bf16 = &caches_bf16_[step.dims.kv_layer];
+        if (program_.plan.kv_format == link::kKvBf16) bound.cache_bf16 = &caches_bf16_[step.dims.kv_layer];
         else bound.cache = &caches_[step.dims.kv_layer];
       }
     }
@@ -490,13 +490,13 @@ class CpuExecutor final : public link::Executor {
       }
       case Op::linear_softcap: return linear_softcap(n, in(0), matrix(0), d.scale, out(0), part);
       case Op::qkv_norm_rope:
-        if (program_.plan.bf16_kv)
+        if (program_.plan.kv_format == link::kKvBf16)
           return qkv_norm_rope_bf16(rows_now, in(0), in(1), w[0], w[1], heads, d.values_are_keys, d.epsilon, bound.cache_bf16,
                                     out(0), part);
         return qkv_norm_rope(rows_now, in(0), in(1), w[0], w[1], heads, d.values_are_keys, d.epsilon, bound.cache, out(0),
                              part);
       case Op::attention:
-        if (program_.plan.bf16_kv) return attend_bf16(rows_now, in(0), *bound.cache_bf16, heads, d.window, out(0), part);
+        if (program_.plan.kv_format == link::kKvBf16) return attend_bf16(rows_now, in(0), *bound.cache_bf16, heads, d.window, out(0), part);
         return attention(rows_now, in(0), *bound.cache, heads, d.window, out(0), part);
       case Op::residual_norm: {
         std::array<NormOutput, 3> outputs;
@@ -540,7 +540,7 @@ class CpuExecutor final : public link::Executor {
 
   bool attends_with_all(const BoundStep& bound, const Now& now) const {
     const graph::Dims& d = bound.step->dims;
-    return bound.step->op == Op::attention && program_.plan.bf16_kv && instructions_.attention->together &&
+    return bound.step->op == Op::attention && program_.plan.kv_format == link::kKvBf16 && instructions_.attention->together &&
            attends_together(now.rows, {d.heads, d.kv_heads, d.head_dim}, d.window, Part{0, team_.size()});
   }
 
@@ -625,7 +625,7 @@ std::unique_ptr<link::Executor> make_executor(const link::Program& program, cons
 }
 
 std::size_t room_bytes(const link::Program& program) {
-  const std::size_t attention_bytes = program.plan.bf16_kv ? sizeof(AttentionRoom) : 0;
+  const std::size_t attention_bytes = program.plan.kv_format == link::kKvBf16 ? sizeof(AttentionRoom) : 0;
   return attention_bytes + program.plan.verify_rows * kMostStretches * sizeof(float);
 }
 

@@ -25,8 +25,6 @@ constexpr int kVersion = 1;
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-std::string_view kv_format(const link::MemoryPlan& plan) { return plan.bf16_kv ? "bf16" : "f32"; }
-
 // By layer: how many positions of its ring are in use. Where it is the same in another model, so is what lies where.
 Value::Array rings_of(const link::MemoryPlan& plan, std::int32_t written) {
   Value::Array rings;
@@ -42,7 +40,7 @@ Value::Object origin_of(const Model& model) {
           {"checkpoint", fingerprint_of(program.checkpoint)},
           {"backend", program.backend->name},
           {"numeric", name_of(program.numeric)},
-          {"kv", kv_format(program.plan)}};
+          {"kv", program.plan.kv_format.name}};
 }
 
 class SavedFile {

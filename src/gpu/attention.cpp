@@ -9,7 +9,7 @@ namespace lapidary::gpu {
 namespace {
 
 // As the shaders name them.
-constexpr int kHeadDim = 42, kBf16Kv = 43, kKvRanges = 44;
+constexpr int kHeadDim = 42, kKvRanges = 44;
 constexpr int kThreads = 256;
 
 // A lane holds this many floats of the heads of its threadgroup at most, once as query and once as result.
@@ -58,7 +58,7 @@ std::vector<Dispatch> attention(const BoundStep& bound) {
   const int ranges = splits(bound) ? bound.kv_ranges : 1;
   const int heads = heads_together(d, bound.rows, ranges);
   const std::vector<Binding> bindings = bindings_of(bound);
-  const std::vector<Constant> constants = {{kHeadDim, d.head_dim}, {kBf16Kv, bound.bf16_kv}, {kKvRanges, ranges}};
+  const std::vector<Constant> constants = {{kHeadDim, d.head_dim}, kv_format_constant(bound), {kKvRanges, ranges}};
 
   std::vector<Dispatch> dispatches;
   dispatches.push_back({.kernel = "attention_" + std::to_string(heads) + "x" + std::to_string(chunks_of(d.head_dim)),

@@ -11,7 +11,7 @@ namespace {
 using graph::Op;
 
 // As the shaders name them.
-constexpr int kOutputs = 2, kNormWidth = 40, kNormThreads = 41, kHeadDim = 42, kBf16Kv = 43;
+constexpr int kOutputs = 2, kNormWidth = 40, kNormThreads = 41, kHeadDim = 42;
 constexpr int kMostHeld = 24;  // elements of a row in one thread
 
 int round_up(int x, int unit) { return (x + unit - 1) / unit * unit; }
@@ -56,7 +56,7 @@ std::vector<Dispatch> norm(const BoundStep& bound) {
       assert(d.head_dim / 2 <= 1024);
       dispatch.groups_x = d.heads + (d.owns_kv ? 2 * d.kv_heads : 0);
       dispatch.threads = round_up(d.head_dim / 2, 32);
-      dispatch.constants = {{kHeadDim, d.head_dim}, {kBf16Kv, bound.bf16_kv}};
+      dispatch.constants = {{kHeadDim, d.head_dim}, kv_format_constant(bound)};
       break;
     case Op::route: assert(d.experts_used <= 32); break;
     case Op::top: break;

@@ -55,6 +55,12 @@ std::vector<Dispatch> dispatches_of(const BoundStep& bound) {
   return {};
 }
 
+Constant kv_format_constant(const BoundStep& bound) {
+  constexpr int kKvFormat = 43;
+  assert(*bound.kv_format == link::kKvF32 || *bound.kv_format == link::kKvBf16);
+  return {kKvFormat, *bound.kv_format == link::kKvBf16 ? layout::kKvBf16 : layout::kKvF32};
+}
+
 bool goes_with_last(const graph::Segment& segment, std::size_t i) {
   if (i == 0 || segment.steps[i].op != Op::route) return false;
   const graph::Step& last = segment.steps[i - 1];

@@ -10,6 +10,7 @@
 
 #include "gpu/layout.hpp"
 #include "graph/graph.hpp"
+#include "link/kv.hpp"
 #include "link/weight.hpp"
 
 namespace lapidary::link {
@@ -44,7 +45,7 @@ struct BoundStep {
   std::array<Slice, 5> vectors{};          // likewise, float32; lists of ids int32
   Slice constants;
   Slice keys, values;                      // K/V of the layer
-  bool bf16_kv = false;
+  const link::KvFormat* kv_format = &link::kKvF32;
   Slice counts, masks, biases;             // of the request: int32 [sessions][vocab], uint32 [rows][words], LogitBias
   Slice results;                           // of rounds: RoundResult by place in the ring of runs
   int kv_ranges = 1;                       // attention of full layers in a round: see kKvRange
@@ -116,6 +117,9 @@ struct RunPlaces {
 
 // Copies it from its place in the ring to where recorded commands read it.
 Dispatch begin_run(const RunPlaces& from, const RunPlaces& to);
+
+// As kernels have it: a function constant.
+Constant kv_format_constant(const BoundStep& bound);
 
 // Bytes of BoundStep::scratch for so many rows of a round and ranges; for all steps of a program up to its longest context.
 std::size_t attention_scratch_bytes(const graph::Dims& dims, int rows, int kv_ranges);

@@ -1,11 +1,35 @@
-// The K/V cache of one layer for all session slots, as kernels address it. Position p lies in ring slot p % capacity; the capacity
-// is a multiple of the attention tile, so a tile of positions is one run of ring slots.
+// K/V: how they are stored, and the cache of one layer for all session slots, as kernels address it. Position p lies in ring slot
+// p % capacity; the capacity is a multiple of the attention tile, so a tile of positions is one run of ring slots.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "graph/shape.hpp"
+#include "link/numeric.hpp"
 
 namespace lapidary::link {
+
+// One head at one position is the unit: nothing in a format spans positions, or the bytes of a token would depend on its neighbours.
+struct KvFormat {
+  std::string_view name;
+  std::size_t element_bytes = 0;
+
+  std::size_t head_bytes(std::int32_t head_dim) const { return static_cast<std::size_t>(head_dim) * element_bytes; }
+  // K, or V, of all heads of a layer.
+  std::size_t position_bytes(const graph::LayerShape& layer) const {
+    return static_cast<std::size_t>(layer.kv_heads) * head_bytes(layer.head_dim);
+  }
+  // A head whose elements lie in order, to float32. head: [head_bytes], out: [head_dim]
+  void widen(const std::byte* head, std::span<float> out) const;
+
+  bool operator==(const KvFormat& other) const { return name == other.name; }
+};
+inline constexpr KvFormat kKvF32{"f32", 4}, kKvBf16{"bf16", 2};
+
+constexpr const KvFormat& kv_format_of(Numeric numeric) { return numeric == Numeric::fast ? kKvBf16 : kKvF32; }
 
 // [session slot][kv head][ring slot][head_dim], K and V apart.
 struct KvCache {

@@ -37,15 +37,14 @@ MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, bo
   const std::int32_t everything = round_up(plan.context_tokens, graph::kTile);
   const std::int32_t ring =
       round_up(shape.window + std::max(plan.chunk_rows, 2 * plan.verify_rows), graph::kTile);
-  plan.bf16_kv = options.numeric == Numeric::fast;
-  const std::size_t element_bytes = plan.bf16_kv ? sizeof(std::uint16_t) : sizeof(float);
+  plan.kv_format = kv_format_of(options.numeric);
   for (int l = 0; l < shape.layer_count; ++l) {
     const graph::LayerShape& layer = shape.layers[l];
     KvPlacement& kv = plan.kv.emplace_back();
     if (layer.kv_layer != l) continue;
     const bool full = layer.kind == graph::LayerKind::full;
     kv.capacity = full ? everything : std::min(ring, everything);
-    const std::size_t position_bytes = static_cast<std::size_t>(layer.kv_heads) * layer.head_dim * element_bytes;
+    const std::size_t position_bytes = plan.kv_format.position_bytes(layer);
     kv.k_offset_bytes = plan.session_bytes;
     kv.v_offset_bytes = kv.k_offset_bytes + position_bytes * kv.capacity;
     plan.session_bytes = kv.v_offset_bytes + position_bytes * kv.capacity;

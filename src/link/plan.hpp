@@ -8,6 +8,7 @@
 
 #include "graph/graph.hpp"
 #include "link/backend.hpp"
+#include "link/kv.hpp"
 #include "link/numeric.hpp"
 
 namespace lapidary::link {
@@ -39,7 +40,7 @@ struct MemoryPlan {
   std::int32_t sessions = 0;
   int threads = 0;
   std::vector<KvPlacement> kv;        // by layer
-  bool bf16_kv = false;               // K/V in bfloat16, float32 otherwise
+  KvFormat kv_format{};
   std::size_t session_bytes = 0;      // one session: its K/V, then its carried hidden row
   std::size_t carry_offset_bytes = 0;
   std::size_t output_region_bytes = 0;  // the arena begins with it, the rows region follows

@@ -119,17 +119,12 @@ class MetalExecutor final : public link::Executor {
   void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const override {
     wait();
     const link::KvPlacement& kv = program_.plan.kv[static_cast<std::size_t>(layer)];
-    const std::size_t row = static_cast<std::size_t>(kv_head) * kv.capacity + position % kv.capacity;
+    const std::size_t head = static_cast<std::size_t>(kv_head) * kv.capacity + position % kv.capacity;
     const std::byte* session = contents<std::byte>(memory_.kv) + program_.plan.session_bytes * static_cast<std::size_t>(slot);
-    const auto read = [&](std::size_t offset_bytes, std::span<float> out) {
-      for (std::size_t i = 0; i < out.size(); ++i) {
-        const std::size_t element = row * out.size() + i;
-        if (program_.plan.bf16_kv) out[i] = numeric::from_bf16(reinterpret_cast<const std::uint16_t*>(session + offset_bytes)[element]);
-        else out[i] = reinterpret_cast<const float*>(session + offset_bytes)[element];
-      }
-    };
-    read(kv.k_offset_bytes, k);
-    read(kv.v_offset_bytes, v);
+    const link::KvFormat& format = program_.plan.kv_format;
+    const std::size_t head_bytes = format.head_bytes(static_cast<std::int32_t>(k.size()));
+    format.widen(session + kv.k_offset_bytes + head * head_bytes, k);
+    format.widen(session + kv.v_offset_bytes + head * head_bytes, v);
   }
 
   bool prompts_stand_apart() const override { return true; }

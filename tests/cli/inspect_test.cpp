@@ -118,6 +118,7 @@ const suite<"lapidary inspect"> inspect = [] {
            number("memory", "kv_bytes") + number("memory", "arena_bytes") + number("memory", "constants_bytes") +
                number("memory", "repacked_bytes") + number("memory", "thread_bytes") + number("memory", "text_bytes"));
     expect(number("memory", "text_bytes") > 0);
+    expect(std::string_view(root["memory"]["kv_format"]) == "f32");  // pebble is exact
     // Everything but the experts out of use and all but one row of the embedding... which is the output matrix, read whole.
     expect(number("per_token", "weight_bytes") < number("memory", "weights_mapped_bytes"));
     std::int64_t steps = 0;

@@ -32,6 +32,27 @@ const suite<"memory plan"> plans = [] {
     expect(plan.kv_bytes_per_token == 3u * 512 * 2 * sizeof(float));
   };
 
+  "K/V of a position take what their format says, and the format follows from the numeric mode"_test = [] {
+    const graph::Graph& e2b = graph_named("gemma-4-e2b");
+    for (const auto& [numeric, name, bytes] : {std::tuple{link::Numeric::exact, "f32", 4u}, {link::Numeric::fast, "bf16", 2u}}) {
+      const link::MemoryPlan plan = link::plan_memory(e2b, 131072, false, {.context_tokens = 5000, .numeric = numeric});
+      expect(plan.kv_format.name == name);
+      expect(plan.kv_format.position_bytes(e2b.shape.layers[4]) == 512 * bytes);
+      expect(plan.kv_bytes_per_token == 3u * 512 * 2 * bytes);
+      expect(plan.kv[0].v_offset_bytes - plan.kv[0].k_offset_bytes == 768 * 256 * bytes);
+    }
+  };
+
+  "a format widens a head to float32"_test = [] {
+    const float numbers[] = {1.0f, -2.5f, 0.0f};
+    const std::uint16_t upper[] = {0x3f80, 0xc020, 0x0000};
+    float out[3];
+    link::kKvF32.widen(std::as_bytes(std::span(numbers)).data(), out);
+    expect(std::ranges::equal(out, numbers));
+    link::kKvBf16.widen(std::as_bytes(std::span(upper)).data(), out);
+    expect(std::ranges::equal(out, numbers));
+  };
+
   "a small chunk still leaves room for two rounds"_test = [] {
     const link::MemoryPlan plan = link::plan_memory(graph_named("gemma-4-e2b"), 131072, false, {.chunk_rows = 1});
     expect(plan.kv[0].capacity == 576);  // 512 + 2 * 8, in tiles

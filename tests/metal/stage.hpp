@@ -114,7 +114,7 @@ class Stage {
   void kv(const std::vector<float>& keys, const std::vector<float>& values, int capacity, std::size_t slot_elements, bool bf16) {
     params_.kv_capacity = capacity;
     params_.kv_slot_elements = slot_elements;
-    bound_.bf16_kv = bf16;
+    bound_.kv_format = bf16 ? &link::kKvBf16 : &link::kKvF32;
     bound_.keys = hold_kv(keys);
     bound_.values = hold_kv(values);
   }
@@ -158,19 +158,15 @@ class Stage {
   }
 
   metal::Slice hold_kv(const std::vector<float>& values) {
-    if (!bound_.bf16_kv) return hold(values);
+    if (*bound_.kv_format == link::kKvF32) return hold(values);
     std::vector<std::uint16_t> rounded;
     for (const float value : values) rounded.push_back(numeric::to_bf16(value));
     return hold(rounded);
   }
 
   std::vector<float> kv_of(const metal::Slice& slice) const {
-    const std::size_t bytes = metal::buffer_of(slice)->length();
-    std::vector<float> all;
-    if (bound_.bf16_kv)
-      for (std::size_t i = 0; i < bytes / 2; ++i) all.push_back(numeric::from_bf16(static_cast<const std::uint16_t*>(metal::buffer_of(slice)->contents())[i]));
-    else
-      for (std::size_t i = 0; i < bytes / 4; ++i) all.push_back(static_cast<const float*>(metal::buffer_of(slice)->contents())[i]);
+    std::vector<float> all(metal::buffer_of(slice)->length() / bound_.kv_format->element_bytes);
+    bound_.kv_format->widen(static_cast<const std::byte*>(metal::buffer_of(slice)->contents()), all);
     return all;
   }
 

@@ -84,8 +84,8 @@ void Trial::matrix(int i, const RandomMatrix& random) {
 void Trial::kv(const std::vector<float>& keys, const std::vector<float>& values, int capacity, bool bf16) {
   params.kv_capacity = capacity;
   params.kv_slot_elements = keys.size();
-  bound.bf16_kv = bf16;
-  const std::size_t bytes = bf16 ? 2 : 4;
+  bound.kv_format = bf16 ? &link::kKvBf16 : &link::kKvF32;
+  const std::size_t bytes = bound.kv_format->element_bytes;
   for (const auto& [from, to] : {std::pair{&keys, &keys_}, std::pair{&values, &values_}}) {
     to->resize(from->size() * bytes);
     for (std::size_t i = 0; i < from->size(); ++i) {
@@ -106,14 +106,12 @@ Slice Trial::hold_rows(const std::vector<Words>& all, const std::vector<int>& nu
 
 void Trial::append_kv(const Slice& slice, const graph::Row& row, Words& to) const {
   const int head_dim = params.head_dim, capacity = params.kv_capacity;
-  const std::size_t bytes = bound.bf16_kv ? 2 : 4;
-  for (int head = 0; head < params.kv_heads; ++head)
-    for (int i = 0; i < head_dim; ++i) {
-      const std::size_t element = static_cast<std::size_t>((head * capacity + row.position % capacity) * head_dim + i);
-      std::uint32_t word = 0;
-      std::memcpy(&word, static_cast<const std::byte*>(buffer_of(slice)->contents()) + element * bytes, bytes);
-      to.push_back(bound.bf16_kv ? word << 16 : word);
-    }
+  std::vector<float> widened(static_cast<std::size_t>(head_dim));
+  for (int head = 0; head < params.kv_heads; ++head) {
+    const auto number = static_cast<std::size_t>(head * capacity + row.position % capacity);
+    bound.kv_format->widen(static_cast<const std::byte*>(buffer_of(slice)->contents()) + number * bound.kv_format->head_bytes(head_dim), widened);
+    for (const float x : widened) to.push_back(std::bit_cast<std::uint32_t>(x));
+  }
 }
 
 Trial::Played Trial::play(const std::vector<int>& numbers, bool replayed) {
