@@ -37,6 +37,7 @@ void AnswerFlags::add_to(CLI::App& command) {
   auto* schema = command.add_option("--json-schema", schema_file, "file with a JSON schema that the answer must fit");
   command.add_flag("--json-mode", json_mode, "the answer must be JSON")->excludes(schema);
   command.add_flag("--think", think, "let the model think before it answers");
+  command.add_flag("--quiet", quiet, "say nothing of the progress of a long prompt");
 }
 
 engine::AnswerOptions AnswerFlags::options() const {

@@ -17,6 +17,7 @@ struct AnswerFlags {
   std::string schema_file;
   bool json_mode = false;
   bool think = false;
+  bool quiet = false;
   int logprobs = -1;   // alternatives per token; -1 = none
 
   void add_to(CLI::App& command);

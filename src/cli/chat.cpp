@@ -7,6 +7,7 @@
 #include "cli/commands.hpp"
 #include "cli/line_reader.hpp"
 #include "cli/printer.hpp"
+#include "cli/progress.hpp"
 #include "text/utf8.hpp"
 
 namespace lapidary::cli {
@@ -102,7 +103,11 @@ class Chat {
 
     const InterruptGuard guard(answer);
     Printer printer;
-    while (const auto event = answer.turn()) printer.print(*event);
+    Progress progress(flags_.answer.quiet);
+    while (const auto event = answer.turn()) {
+      progress.show(answer);
+      printer.print(*event);
+    }
     printer.finish();
     if (flags_.stats) print_stats(conversation_, answer.result());
     messages.push_back(Value::Object{{"role", "assistant"}, {"content", answer.result().content}});

@@ -9,6 +9,7 @@
 #include "cli/answer.hpp"
 #include "cli/commands.hpp"
 #include "cli/printer.hpp"
+#include "cli/progress.hpp"
 #include "engine/stats.hpp"
 #include "text/utf8.hpp"
 
@@ -112,7 +113,9 @@ int run(const GenerateFlags& flags) {
 
   const InterruptGuard guard(answer);
   Printer printer;
+  Progress progress(flags.answer.quiet);
   while (const auto event = answer.turn()) {
+    progress.show(answer);
     if (flags.json) continue;
     if (!flags.json_lines) {
       printer.print(*event);

@@ -67,6 +67,7 @@ class Answer {
   // The next turn begins a round: the tokens of the last one have all been delivered.
   bool wants_round() const { return generation_ && generation_->wants_round(); }
   bool in_prompt() const { return !generation_ || generation_->in_prompt(); }
+  int read_tokens() const { return conversation_.session.length(); }  // of the prompt, those kept from before included
   // Of the row that the last token was chosen from; until the model's executor runs again.
   std::span<const float> logits() const { return generation_->logits(); }
   std::span<const float> hidden() const { return generation_->hidden(); }

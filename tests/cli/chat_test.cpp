@@ -147,6 +147,20 @@ const suite<"lapidary chat"> chat = [] {
     expect(terminal.status() == 0_i);
   };
 
+  "a long prompt says how far it is, on a terminal, unless told to be quiet"_test = [] {
+    const std::string generate = "generate --temperature 0 --threads 1 'What is the capital of Norway?' ";
+    for (const auto& [arguments, kind, says] :
+         {std::tuple{"--chunk 8", "xterm", true}, {"--chunk 8 --quiet", "xterm", false}, {"--chunk 8", "dumb", false}, {"", "xterm", false}}) {
+      Terminal terminal(generate + arguments, kind);
+      expect(terminal.status() == 0_i);
+      const std::string& screen = terminal.screen();
+      const std::size_t line = screen.find("\rprompt: 8 of "), gone = screen.rfind("\r\033[K"), answer = screen.find("The capital");
+      expect((line != std::string::npos) == says) << arguments << kind << screen;
+      expect(answer != std::string::npos && screen.ends_with("The capital of Norway is Oslo.\r\n")) << screen;
+      if (says) expect(line < gone && gone + 4 == answer && screen.find(" tok/s, ") < gone && screen.find(" s left") < gone) << screen;
+    }
+  };
+
   "a dumb terminal will do"_test = [] {
     Terminal terminal(kGreedy, "dumb");
     expect(fatal(terminal.shows("> ")));
