@@ -82,6 +82,12 @@ LAPIDARY_API const char* lapidary_status_name(int32_t status);
 
 enum { LAPIDARY_NUMERIC_USUAL = 0, LAPIDARY_NUMERIC_EXACT = 1, LAPIDARY_NUMERIC_FAST = 2 };
 enum { LAPIDARY_DRAFT_AUTOMATIC = 0, LAPIDARY_DRAFT_MTP = 1, LAPIDARY_DRAFT_LOOKUP = 2, LAPIDARY_DRAFT_NONE = 3 };
+enum { /* lapidary_model_options.flags; all but LAPIDARY_WARM_UP for the backend "cpu" alone */
+  LAPIDARY_PIN_THREADS = 1, /* each thread of the model stays on a core of its own; the ones that call are yours */
+  LAPIDARY_LOCK_MEMORY = 2, /* nothing of the model is paged out; LAPIDARY_ERROR_MEMORY where the system does not allow it */
+  LAPIDARY_WARM_UP = 4,     /* all memory is touched and some rounds are played at load: the first token waits for nothing */
+  LAPIDARY_SMALL_PAGES = 8  /* the system is not asked for huge pages */
+};
 
 typedef struct lapidary_model_options {
   size_t size;
@@ -95,7 +101,7 @@ typedef struct lapidary_model_options {
   int32_t numeric;             /* LAPIDARY_NUMERIC_... */
   int32_t draft;               /* LAPIDARY_DRAFT_...: changes the speed, never a token */
   int32_t draft_tokens;        /* 1 to 7; 0 = chosen round by round */
-  int32_t reserved;
+  uint32_t flags;              /* LAPIDARY_PIN_THREADS and so on */
 } lapidary_model_options;
 
 typedef struct lapidary_memory_plan {

@@ -45,9 +45,14 @@ engine::Reading reading_of(std::int32_t reading) {
 
 engine::ModelOptions model_options(const char* folder, const lapidary_model_options* given) {
   const lapidary_model_options options = read_sized(given, "model options");
-  if (options.reserved != 0) fail(ErrorKind::unsupported, "model options", "reserved, expected 0, got something else");
+  if (options.flags & ~15u) fail(ErrorKind::unsupported, "model options", "flags, expected known ones, got others");
+  const auto flag = [&](std::uint32_t bit) { return (options.flags & bit) != 0; };
   engine::ModelOptions all{.folder = required_text(folder, "folder")};
   choose_backend(all, options.backend);
+  all.link.backend_options = {.huge_pages = !flag(LAPIDARY_SMALL_PAGES), .pin_threads = flag(LAPIDARY_PIN_THREADS),
+                              .lock_memory = flag(LAPIDARY_LOCK_MEMORY), .warm_up = flag(LAPIDARY_WARM_UP)};
+  if ((options.flags & ~std::uint32_t{LAPIDARY_WARM_UP}) && !all.link.backend->computes_here)
+    fail(ErrorKind::usage, "model options", "flags, expected none of threads and memory for this backend, got some");
   all.link.context_tokens = in_range("context", options.context_tokens, 0, INT32_MAX);
   all.link.chunk_rows = in_range("chunk", options.chunk_tokens, 0, INT32_MAX);
   all.link.sessions = std::max(1, in_range("sessions", options.sessions, 0, kMostSessions));

@@ -18,6 +18,13 @@ const link::Backend* capturing_backend() {
 
 }  // namespace
 
+void BackendFlags::add_latency_to(CLI::App& command) {
+  command.add_flag("--pin-threads", pin_threads, "keep each thread on a core of its own");
+  command.add_flag("--lock-memory", lock_memory, "let nothing of the model be paged out");
+  command.add_flag("--warm-up", warm_up, "touch all memory and play some rounds at load, so that the first token does not wait for it");
+  command.add_flag("--small-pages", small_pages, "do not ask the system for huge pages");
+}
+
 void BackendFlags::add_to(CLI::App& command) {
   if (!capturing_backend()) return;
   CLI::Option* file =
@@ -29,6 +36,8 @@ void BackendFlags::add_to(CLI::App& command) {
 
 void BackendFlags::check(const link::Backend& backend) const {
   instructions.check(backend);
+  for (const auto& [asked, flag] : {std::pair{pin_threads, "--pin-threads"}, {lock_memory, "--lock-memory"}, {small_pages, "--small-pages"}})
+    if (asked && !backend.computes_here) fail(ErrorKind::usage, flag, "expected --backend cpu, got " + std::string(backend.name));
   if (!capture.empty() && !backend.captures)
     fail(ErrorKind::usage, "--capture",
          "expected --backend " + std::string(capturing_backend()->name) + ", got " + std::string(backend.name));
@@ -42,7 +51,8 @@ void BackendFlags::check_captured() const {
 
 link::BackendOptions BackendFlags::options() const {
   return {.instructions = std::string(instructions.asked ? instructions.asked->name : ""), .capture = capture,
-          .capture_round = capture_round};
+          .capture_round = capture_round, .huge_pages = !small_pages, .pin_threads = pin_threads, .lock_memory = lock_memory,
+          .warm_up = warm_up};
 }
 
 }  // namespace lapidary::cli

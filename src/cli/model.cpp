@@ -92,6 +92,7 @@ void ModelFlags::add_limits_to(CLI::App& command) {
              "exact: float32 activations and K/V; fast: activations of 8 bits where weights are integers times a scale, K/V in bfloat16 "
              "(default: fast; exact for models below 100 million weights, such as pebble)")
       ->check(CLI::IsMember(std::set<std::string>{"exact", "fast"}));
+  backend_flags.add_latency_to(command);
   command.add_option("--memory", memory, "refuse to use more anonymous memory than this, e.g. 8G");
 }
 

@@ -22,6 +22,7 @@ const Instructions& instructions_of(const link::Program& program) {
 
 constexpr link::Backend kBackend{
     .name = "cpu",
+    .computes_here = true,
     .repacked_bytes = [](const link::Program& program) { return q8_scale_bytes(program, *instructions_of(program).products); },
     .room_bytes = [](const link::Program& program) {
       return room_bytes(program) + q8_room_size(program).bytes() * static_cast<std::size_t>(program.plan.threads);

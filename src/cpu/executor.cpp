@@ -92,9 +92,8 @@ class CpuExecutor final : public link::Executor {
   CpuExecutor(const link::Program& program, const Instructions& instructions)
       : program_(program), instructions_(instructions), arena_(program.plan.arena_bytes), kv_(program.plan.kv_bytes),
         scales_(q8_scale_bytes(program, *instructions.products)), rooms_(q8_room_size(program).bytes() * program.plan.threads),
-        slots_(program), states_(program.plan.sessions), maxima_(program.plan.verify_rows * kMostStretches), team_(program.plan.threads) {
-    for (Memory* memory : {&arena_, &kv_, &scales_, &rooms_}) memory->use_huge_pages();
-    arena_.commit();
+        slots_(program), states_(program.plan.sessions), maxima_(program.plan.verify_rows * kMostStretches), team_(program.plan.threads, program.backend_options.pin_threads) {
+    prepare_memory();
     lay_out_caches();
     repack_scales();
     lay_out_rooms();
@@ -332,6 +331,24 @@ class CpuExecutor final : public link::Executor {
       if (place.data) result.out[i] = {row_data(place, now), place.row_bytes, place.stride_bytes};
     }
     return result;
+  }
+
+  // Before anything is written to it: pages are as large as they were when they were first touched.
+  void prepare_memory() {
+    const link::BackendOptions& options = program_.backend_options;
+    for (Memory* memory : {&arena_, &kv_, &scales_, &rooms_}) {
+      if (options.huge_pages) memory->use_huge_pages();
+      if (options.lock_memory) lock(memory->bytes());
+    }
+    arena_.commit();
+    if (options.warm_up) kv_.commit();
+    for (const Checkpoint* checkpoint : {&program_.checkpoint, program_.assistant ? &*program_.assistant : nullptr}) {
+      if (!checkpoint) continue;
+      for (const std::span<const std::byte> file : checkpoint->mappings()) {
+        if (options.lock_memory) lock(file);
+        if (options.warm_up) touch(file);
+      }
+    }
   }
 
   void lay_out_caches() {

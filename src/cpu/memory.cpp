@@ -1,9 +1,12 @@
 #include "cpu/memory.hpp"
 
+#include <cerrno>
 #include <cstring>
 #include <string>
 
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "checkpoint/error.hpp"
 
@@ -28,5 +31,21 @@ void Memory::use_huge_pages() {
 }
 
 void Memory::commit() { std::memset(data_, 0, bytes_); }
+
+void lock(std::span<const std::byte> bytes) {
+  if (bytes.empty() || mlock(bytes.data(), bytes.size()) == 0) return;
+  const int reason = errno;
+  rlimit limit{};
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  fail(ErrorKind::out_of_memory, "lock memory", "expected " + std::to_string(bytes.size()) + " bytes more to be locked, got " +
+                                                    std::strerror(reason) + "; the process may lock " +
+                                                    (limit.rlim_cur == RLIM_INFINITY ? "any number" : std::to_string(limit.rlim_cur)) +
+                                                    " (ulimit -l is in units of 1024)");
+}
+
+void touch(std::span<const std::byte> bytes) {
+  const auto page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  for (std::size_t at = 0; at < bytes.size(); at += page_bytes) static_cast<void>(*static_cast<const volatile std::byte*>(&bytes[at]));
+}
 
 }  // namespace lapidary::cpu

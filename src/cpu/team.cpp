@@ -45,9 +45,23 @@ void move_away(int core, IsFree is_free) {
   }
 }
 
+// Keeps the calling thread on the core that is number `index` of those it may use.
+void pin_to(int index) {
+  cpu_set_t allowed, one;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &allowed) || index-- > 0) continue;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    return;
+  }
+}
+
 #else
 
 int current_core() { return -1; }
+void pin_to(int) {}
 template <class IsFree>
 void move_away(int, IsFree) {}
 
@@ -82,11 +96,14 @@ void Barrier::mend() {
   phase_.fetch_and(~kGivenUp, std::memory_order_release);
 }
 
-Team::Team(int threads) : size_(threads), board_(threads), barrier_(threads), cores_(static_cast<std::size_t>(threads)) {
+Team::Team(int threads, bool pin) : size_(threads), pinned_(pin), board_(threads), barrier_(threads), cores_(static_cast<std::size_t>(threads)) {
   assert(threads >= 1 && threads < static_cast<int>(State::kLeft));
   workers_.reserve(static_cast<std::size_t>(threads) - 1);
   try {
-    for (int index = 1; index < threads; ++index) workers_.emplace_back([this, index] { serve(index); });
+    for (int index = 1; index < threads; ++index) workers_.emplace_back([this, index] {
+      if (pinned_) pin_to(index);
+      serve(index);
+    });
   } catch (const std::system_error& error) {
     dismiss();
     fail(ErrorKind::out_of_memory, "threads", "expected " + std::to_string(threads) + ", got " +
@@ -177,7 +194,7 @@ Team::Sign Team::await(Sign sign, int index) {
     }
     if (!go(sign)) continue;
     sign_.wait(sign.bits(), std::memory_order_acquire);
-    if (index > 0) keep_apart(index);
+    if (index > 0 && !pinned_) keep_apart(index);
     const State state = come();
     if (is_in(state)) return state.sign();
     sign = state.sign();

@@ -39,7 +39,9 @@ enum class Turn {
 // One caller at a time.
 class Team {
  public:
-  explicit Team(int threads);  // the caller included; throws Error when the system refuses one
+  // The caller included. Throws Error when the system refuses one. pin: every thread but the caller's stays on a core of its own,
+  // where there are enough.
+  explicit Team(int threads, bool pin = false);
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -132,6 +134,7 @@ class Team {
   void keep_apart(int index);
 
   const int size_;
+  const bool pinned_;
   Function<Turn> next_;
   Function<void, Part> work_;
   Board board_;

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "checkpoint/sha256.hpp"
+#include "decode/generate.hpp"
 
 namespace lapidary::engine {
 namespace {
@@ -55,8 +56,20 @@ Model::Model(const ModelOptions& options)
       chat_template(text::choose_template(program.checkpoint.folder(), program.graph->shape.ple_width > 0)),
       defaults(decode::read_generation_defaults(program.checkpoint.folder())), draft(options.draft),
       executor(program.backend->make(program)), speculation(make_speculation(draft, program)),
-      load_seconds(seconds_since(start)),
-      taken_(static_cast<std::size_t>(program.plan.sessions)) {}
+      taken_(static_cast<std::size_t>(program.plan.sessions)) {
+  if (options.link.backend_options.warm_up) warm_up();
+  load_seconds = seconds_since(start);
+}
+
+// A chunk of a prompt and some rounds: what is prepared at first use is there then. Nothing is learnt of drafts: it is no real text.
+void Model::warm_up() {
+  constexpr int kRounds = 16;
+  const Slot slot(*this);
+  decode::Session session(program, *executor, slot.number());
+  const std::vector<std::int32_t> prompt(static_cast<std::size_t>(std::min(program.plan.chunk_rows, program.plan.context_tokens / 2)));
+  decode::Generation generation(session, prompt, {.max_tokens = kRounds});
+  while (generation.next()) {}
+}
 
 const FileHashes& Model::assistant_hashes() const {
   const std::lock_guard lock(mutex_);

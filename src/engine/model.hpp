@@ -64,10 +64,11 @@ class Model {
   const DraftOptions draft;
   const std::unique_ptr<link::Executor> executor;
   decode::Speculation speculation;  // of all texts
-  const double load_seconds;
+  double load_seconds = 0;
 
  private:
   friend class Slot;
+  void warm_up();
   int take_slot();
   void give_back_slot(int slot);
 

@@ -19,11 +19,16 @@ struct BackendOptions {
   std::string instructions{};  // set of instructions, by name; empty = the best that the processor has
   std::string capture{};       // document to write what the device is given in one round; empty = none
   int capture_round = 1;       // which one, counted from 1
+  bool huge_pages = true;      // for what is worked in, where the system has them
+  bool pin_threads = false;    // to a core each; the thread that calls is its owner's
+  bool lock_memory = false;    // weights, K/V and what is worked in stay in memory
+  bool warm_up = false;        // every page of these is touched before the first run
 };
 
 struct Backend {
   std::string_view name{};
   bool captures = false;                                     // knows BackendOptions::capture
+  bool computes_here = false;                                // on threads and in memory of this process: knows what is said of them
   std::size_t (*repacked_bytes)(const Program&) = nullptr;   // copies of weights beside the mapped ones
   std::size_t (*room_bytes)(const Program&) = nullptr;       // to work in, besides what is planned for all
   std::string (*variant_of)(const Program&, const graph::Step&) = nullptr;  // "linear_q8 affine4/64"

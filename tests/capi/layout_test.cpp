@@ -31,7 +31,7 @@ const std::vector<Place> kPlaces = {
     PLACE(lapidary_model_options, context_tokens, 32, 4), PLACE(lapidary_model_options, chunk_tokens, 36, 4),
     PLACE(lapidary_model_options, sessions, 40, 4), PLACE(lapidary_model_options, threads, 44, 4),
     PLACE(lapidary_model_options, numeric, 48, 4), PLACE(lapidary_model_options, draft, 52, 4),
-    PLACE(lapidary_model_options, draft_tokens, 56, 4), PLACE(lapidary_model_options, reserved, 60, 4),
+    PLACE(lapidary_model_options, draft_tokens, 56, 4), PLACE(lapidary_model_options, flags, 60, 4),
 
     WHOLE(lapidary_memory_plan, 72), PLACE(lapidary_memory_plan, size, 0, 8), PLACE(lapidary_memory_plan, weights_mapped_bytes, 8, 8),
     PLACE(lapidary_memory_plan, anonymous_bytes, 16, 8), PLACE(lapidary_memory_plan, kv_bytes, 24, 8),

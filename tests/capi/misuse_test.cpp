@@ -207,7 +207,7 @@ const suite<"misuse"> misuse = [] {
     refused(LAPIDARY_ERROR_USAGE, pebble, [](Options& o) { o.draft = -1; });
     refused(LAPIDARY_ERROR_USAGE, pebble, [](Options& o) { o.draft_tokens = 8; });
     refused(LAPIDARY_ERROR_USAGE, pebble, [](Options& o) { o.draft = LAPIDARY_DRAFT_NONE, o.assistant = "x"; });
-    refused(LAPIDARY_ERROR_UNSUPPORTED, pebble, [](Options& o) { o.reserved = 1; });
+    refused(LAPIDARY_ERROR_UNSUPPORTED, pebble, [](Options& o) { o.flags = 16; });
     refused(LAPIDARY_ERROR_MEMORY, pebble, [](Options& o) { o.memory_limit_bytes = 1; });
     const lapidary_model_options options = small_options();
     expect(lapidary_load(pebble, &options, nullptr, nullptr) == LAPIDARY_ERROR_USAGE);
@@ -228,7 +228,8 @@ const suite<"misuse"> misuse = [] {
     // An older one ends in the middle: the rest is as if it were zero, and is neither read nor written.
     lapidary_model_options older = small_options();
     older.size = offsetof(lapidary_model_options, numeric);
-    older.numeric = older.draft = older.draft_tokens = older.reserved = -99;
+    older.numeric = older.draft = older.draft_tokens = -99;
+    older.flags = 99;
     const OwnedModel loaded(older);
     lapidary_model_info info = LAPIDARY_INIT(lapidary_model_info);
     info.size = offsetof(lapidary_model_info, layers);

@@ -1,6 +1,7 @@
 // The thread team: what is done in a step, by whomever, is done once, and before what comes after it.
 #include <boost/ut.hpp>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -206,6 +207,16 @@ suite<"team"> team_suite = [] {
       expect(eq(units.load(), 20 * 10 * 64));
       expect(eq(elsewhere.load(), 0));
     }).join();
+  };
+
+  "threads that are pinned stay on a core each, and the caller where it may be"_test = [] {
+    cpu_set_t allowed;
+    expect(eq(sched_getaffinity(0, sizeof allowed, &allowed), 0));
+    cpu::Team team(2, true);
+    std::array<cpu_set_t, 2> sets{};
+    team.run([&](cpu::Part part) { sched_getaffinity(0, sizeof(cpu_set_t), &sets[static_cast<std::size_t>(part.index)]); });
+    expect(CPU_EQUAL(&sets[0], &allowed));
+    if (CPU_COUNT(&allowed) > 1) expect(eq(CPU_COUNT(&sets[1]), 1));
   };
 #endif
 

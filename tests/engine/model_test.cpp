@@ -1,6 +1,10 @@
 // What the conversations of a model share, and what each has for itself.
 #include <boost/ut.hpp>
 
+#include <fstream>
+
+#include <sys/resource.h>
+
 #include "engine/pebble.hpp"
 
 namespace lapidary::test {
@@ -40,6 +44,41 @@ const suite<"models"> models = [] {
     first.reset();
     engine::Conversation third(model);
     expect(third.slot.number() == 0_i && second->slot.number() == 1_i);
+  };
+
+  "one that is warm, locked and pinned answers as any does"_test = [] {
+    const auto page_faults = [] {
+      rusage used{};
+      getrusage(RUSAGE_SELF, &used);
+      return used.ru_minflt;
+    };
+    const auto answer_of = [](engine::Model& model) {
+      engine::Conversation conversation(model);
+      engine::Answer answer(conversation, asked(model, "What is the capital of Norway?"), {});
+      return finish(answer).content;
+    };
+    engine::Model usual(pebble_options());
+    engine::ModelOptions options = pebble_options();
+    options.link.threads = 2;
+    options.link.backend_options = {.huge_pages = false, .pin_threads = true, .warm_up = true};
+    engine::Model warm(options);
+    const auto begin = page_faults();
+    const std::string warm_answer = answer_of(warm);
+    const auto middle = page_faults();
+    expect(warm_answer == answer_of(usual));
+    const auto warm_faults = middle - begin, usual_faults = page_faults() - middle;
+    expect(2 * warm_faults < usual_faults) << warm_faults << usual_faults;
+    options.link.backend_options.lock_memory = true;
+    std::optional<engine::Model> locked;
+    const auto error = error_of([&] { locked.emplace(options); });  // an ordinary user may lock little
+    if (error) expect(error->message().starts_with("[lock memory] expected ")) << error->message();
+    else expect(answer_of(*locked) == answer_of(usual));
+#if defined(__linux__)
+    std::ifstream status("/proc/self/status");
+    std::string line;
+    while (std::getline(status, line) && !line.starts_with("VmLck:")) {}
+    if (!error) expect(std::stoull(line.substr(6)) * 1024 >= usual.program.plan.weights_mapped_bytes + usual.program.plan.kv_bytes) << line;
+#endif
   };
 
   "an assistant that is not asked for and broken is left out, and told"_test = [] {

@@ -1,0 +1,138 @@
+// Rounds wait for nobody: once a text is under way, none allocates memory, and none calls the system. The process that plays them
+// counts its allocations, then gives up the right to make system calls.
+#include <boost/ut.hpp>
+
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+
+#include "decode/lookup.hpp"
+#include "support/expected.hpp"
+#include "support/generating.hpp"
+#include "support/model.hpp"
+#include "support/pairs.hpp"
+
+// The C library's own, by their other names: what it and all others call is defined here.
+extern "C" {
+void* __libc_malloc(std::size_t);
+void* __libc_calloc(std::size_t, std::size_t);
+void* __libc_realloc(void*, std::size_t);
+void* __libc_memalign(std::size_t, std::size_t);
+}
+
+namespace {
+std::atomic<long> allocations = 0;
+}
+
+#pragma GCC visibility push(default)
+extern "C" {
+void* malloc(std::size_t bytes) { return ++allocations, __libc_malloc(bytes); }
+void* calloc(std::size_t count, std::size_t bytes) { return ++allocations, __libc_calloc(count, bytes); }
+void* realloc(void* old, std::size_t bytes) { return ++allocations, __libc_realloc(old, bytes); }
+void* memalign(std::size_t alignment, std::size_t bytes) { return ++allocations, __libc_memalign(alignment, bytes); }
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) { return ++allocations, __libc_memalign(alignment, bytes); }
+}
+#pragma GCC visibility pop
+
+namespace lapidary::test {
+namespace {
+
+using namespace boost::ut;
+using decode::Generation;
+using decode::Speculation;
+using Tokens = std::vector<std::int32_t>;
+
+const Pair kPair = fixture_pairs().front();
+const Tokens kPrompt = Expected(kPair.assistant + "/rounds.safetensors").ids("prompt0.input_ids");
+constexpr int kWarmUp = 24, kTokens = 100;
+
+// From here on the process may end, and its threads may sleep and wake each other, which they do when one has long nothing to do.
+void give_up_system_calls(bool threads) {
+  std::vector<sock_filter> rules{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
+  std::vector<unsigned> allowed{__NR_exit_group};
+  if (threads) allowed.insert(allowed.end(), {__NR_futex, __NR_sched_yield});
+  for (const unsigned call : allowed) {
+    rules.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1));
+    rules.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  }
+  rules.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
+  const sock_fprog program{static_cast<unsigned short>(rules.size()), rules.data()};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0)
+    _exit(2);
+}
+
+// Plays in a process of its own; its exit status: 0 = nothing was allocated, 1 = something was, 2 = it could not be watched; -1 = it
+// was ended for a system call.
+int play(int threads, const std::function<Speculation()>& make_speculation, graph::Sampling sampling) {
+  const pid_t child = fork();
+  if (child == 0) {
+    Loaded model(kPair.target, {.backend_options = {.pin_threads = true, .warm_up = true}, .context_tokens = 512}, threads, kPair.assistant);
+    Speculation speculation = make_speculation();
+    decode::Session session(model.program, *model.executor);
+    Generation generation(session, kPrompt, {.sampling = sampling, .speculation = &speculation});
+    for (int i = 0; i < kWarmUp; ++i) generation.next();
+    give_up_system_calls(threads > 1);
+    const long before = allocations;
+    for (int i = 0; i < kTokens; ++i) generation.next();
+    _exit(allocations == before ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+Speculation drafting(std::unique_ptr<decode::DraftSource> (*source)(), int k) {
+  std::vector<Speculation::Source> sources;
+  sources.push_back({source, {}});
+  return Speculation(std::move(sources), k);
+}
+
+const suite<"rounds wait for nobody"> rounds = [] {
+  "a round neither allocates nor calls the system"_test = [] {
+    const std::function<Speculation()> kinds[] = {
+        [] { return Speculation({}, 0); },
+        [] { return drafting([]() -> std::unique_ptr<decode::DraftSource> { return std::make_unique<decode::Assistant>(); }, 3); },
+        [] { return drafting([]() -> std::unique_ptr<decode::DraftSource> { return std::make_unique<decode::Lookup>(512); }, 7); },
+    };
+    const graph::Sampling choices[] = {{}, {.repetition = 1.1f, .frequency = 0.2f, .temperature = 0.9f, .top_k = 40, .top_p = 0.95f, .seed = 5}};
+    for (const int threads : {1, 2})
+      for (std::size_t kind = 0; kind < std::size(kinds); ++kind)
+        for (const graph::Sampling& sampling : choices)
+          expect(play(threads, kinds[kind], sampling) == 0_i) << threads << kind << sampling.temperature;
+  };
+
+  "one that did would be found out"_test = [] {
+    const auto ends_with = [](int expected, auto&& act) {
+      const pid_t child = fork();
+      if (child == 0) {
+        give_up_system_calls(false);
+        const long before = allocations;
+        act();
+        _exit(allocations == before ? 0 : 1);
+      }
+      int status = 0;
+      waitpid(child, &status, 0);
+      expect((WIFEXITED(status) ? WEXITSTATUS(status) : -1) == expected) << expected;
+    };
+    ends_with(0, [] {});
+    ends_with(1, [] {
+      void* volatile memory = operator new(7);
+      operator delete(memory);
+    });
+    ends_with(-1, [] { static_cast<void>(getppid()); });
+  };
+};
+
+}  // namespace
+}  // namespace lapidary::test
