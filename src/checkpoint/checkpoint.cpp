@@ -1,8 +1,11 @@
 #include "checkpoint/checkpoint.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <list>
+#include <mutex>
 
 #include <mio/mmap.hpp>
 #if __has_include(<sys/mman.h>)
@@ -43,21 +46,53 @@ mio::mmap_source map_file(const std::string& path) {
   return file;
 }
 
-std::span<const std::byte> bytes_of(const mio::mmap_source& file) {
-  return {reinterpret_cast<const std::byte*>(file.data()), file.size()};
-}
+// A file in memory, in the list of all that are.
+class Mapping {
+ public:
+  explicit Mapping(const std::string& path) : path_(path), file_(map_file(path)) {
+    const std::lock_guard lock(mutex_);
+    next_ = first_.exchange(this);
+  }
+  ~Mapping() {
+    const std::lock_guard lock(mutex_);
+    std::atomic<Mapping*>* place = &first_;
+    while (*place != this) place = &place->load()->next_;
+    *place = next_.load();
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  std::span<const std::byte> bytes() const { return {reinterpret_cast<const std::byte*>(file_.data()), file_.size()}; }
+
+  // Takes no lock: in the handler of a signal it might never come.
+  static const char* path_at(const void* address) {
+    for (const Mapping* mapping = first_; mapping; mapping = mapping->next_)
+      if (address >= mapping->bytes().data() && address < mapping->bytes().data() + mapping->bytes().size())
+        return mapping->path_.c_str();
+    return nullptr;
+  }
+
+ private:
+  static inline std::mutex mutex_;  // of the list
+  static inline std::atomic<Mapping*> first_ = nullptr;
+
+  const std::string path_;
+  const mio::mmap_source file_;
+  std::atomic<Mapping*> next_ = nullptr;
+};
 
 }  // namespace
+
+const char* mapped_file_at(const void* address) { return Mapping::path_at(address); }
 
 struct Checkpoint::Files {
   std::string folder;
   Config config;
-  std::vector<mio::mmap_source> maps;
+  std::list<Mapping> maps;
   std::vector<NamedTensor> tensors;  // into maps; sorted by name
 
   void add(const std::string& path) {
-    maps.push_back(map_file(path));
-    auto more = parse_safetensors(bytes_of(maps.back()), path);
+    auto more = parse_safetensors(maps.emplace_back(path).bytes(), path);
     std::ranges::move(more, std::back_inserter(tensors));
   }
 
@@ -123,13 +158,13 @@ const Tensor* Checkpoint::find(std::string_view name) const {
 
 std::size_t Checkpoint::mapped_bytes() const {
   std::size_t bytes = 0;
-  for (const auto& map : files_->maps) bytes += map.size();
+  for (const Mapping& map : files_->maps) bytes += map.bytes().size();
   return bytes;
 }
 
 std::vector<std::span<const std::byte>> Checkpoint::mappings() const {
   std::vector<std::span<const std::byte>> all;
-  for (const auto& map : files_->maps) all.push_back(bytes_of(map));
+  for (const Mapping& map : files_->maps) all.push_back(map.bytes());
   return all;
 }
 

@@ -29,7 +29,7 @@ struct NamedTensor {
 // unique, and the result is sorted by name.
 std::vector<NamedTensor> parse_safetensors(std::span<const std::byte> file, std::string_view where);
 
-// Writes a file that parse_safetensors accepts: to a temporary name beside `path` first, renamed when complete.
+// Writes a file that parse_safetensors accepts, as a whole or not at all.
 void write_safetensors(const std::string& path, std::span<const NamedTensor> tensors);
 
 }  // namespace lapidary

@@ -35,15 +35,29 @@ class TemporaryFile {
   bool kept_ = false;
 };
 
-}  // namespace
+// A regular file that a new one may take the place of: the one that a link leads to, or a name that is free. Empty for devices,
+// pipes and links to nothing, which must stay what they are.
+std::string replaceable(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_regular_file(path, error)) return std::filesystem::canonical(path, error).string();
+  return std::filesystem::exists(std::filesystem::symlink_status(path, error)) ? "" : path;
+}
 
-void write_whole_file(const std::string& path, const std::function<void(std::ostream&)>& write) {
-  TemporaryFile temporary(path + ".partial");
-  std::ofstream file(temporary.path(), std::ios::binary | std::ios::trunc);
+void write_to(const std::string& place, const std::string& path, const std::function<void(std::ostream&)>& write) {
+  std::ofstream file(place, std::ios::binary | std::ios::trunc);
   write(file);
   file.close();
   if (!file) fail(ErrorKind::io, path, std::string("cannot be written: ") + std::strerror(errno));
-  temporary.keep_as(path);
+}
+
+}  // namespace
+
+void write_whole_file(const std::string& path, const std::function<void(std::ostream&)>& write) {
+  const std::string final_path = replaceable(path);
+  if (final_path.empty()) return write_to(path, path, write);
+  TemporaryFile temporary(final_path + ".partial");
+  write_to(temporary.path(), path, write);
+  temporary.keep_as(final_path);
 }
 
 }  // namespace lapidary

@@ -1,13 +1,17 @@
 // lapidary: the command line. Answers go to stdout, everything else to stderr.
 #include <cstdio>
 #include <exception>
+#include <ios>
 
 #include <CLI/CLI.hpp>
 
 #include "checkpoint/error.hpp"
 #include "cli/commands.hpp"
+#include "cli/process.hpp"
 
-int main(int argc, char** argv) {
+namespace {
+
+int run(int argc, char** argv) {
   CLI::App app("Runs Gemma 4 checkpoints, one stream as fast as the machine allows.", "lapidary");
   app.require_subcommand(1);
   int status = 0;
@@ -22,12 +26,25 @@ int main(int argc, char** argv) {
   lapidary::cli::add_tokenize(app);
   try {
     app.parse(argc, argv);
-    return status;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : lapidary::cli::kUsage;
+    status = app.exit(error) == 0 ? 0 : lapidary::cli::kUsage;
+  }
+  lapidary::cli::flush_output();
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    lapidary::cli::set_up_process();
+    return run(argc, argv);
   } catch (const lapidary::Error& error) {
     std::fprintf(stderr, "%s\n", error.message().c_str());
     return error.kind == lapidary::ErrorKind::usage ? lapidary::cli::kUsage : lapidary::cli::kFailure;
+  } catch (const std::ios_base::failure&) {  // std::cout alone throws it
+    std::fprintf(stderr, "%s\n", lapidary::cli::output_error().message().c_str());
+    return lapidary::cli::kFailure;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "[lapidary] %s\n", error.what());
     return lapidary::cli::kFailure;

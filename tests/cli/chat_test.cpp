@@ -132,6 +132,17 @@ const suite<"lapidary chat"> chat = [] {
     expect(terminal.status() == 0_i);
   };
 
+  "letters beyond ASCII can be typed in a UTF-8 terminal, and also where nothing says what it is"_test = [] {
+    for (const char* locale : {"C.UTF-8", "C", ""}) {
+      setenv("LC_ALL", locale, 1);
+      Terminal terminal(kGreedy);
+      unsetenv("LC_ALL");
+      expect(fatal(terminal.shows("> ")));
+      terminal.type("/caf\u00e9\u4e2d\r");
+      expect(terminal.shows("[/caf\u00e9\u4e2d]")) << locale << terminal.screen();
+    }
+  };
+
   "Ctrl-C stops an answer, gives up a line, and neither ends the program"_test = [] {
     Terminal terminal("chat --temperature 1 --seed 1 --logit-bias 1=-100 --logit-bias 6=-100 --context 8000");
     expect(fatal(terminal.shows("> ")));
