@@ -84,7 +84,7 @@ struct Step {
 #undef REAL
 
 // How tokens are chosen, as graph::Sampling; what is suppressed is in the masks.
-struct Choice {
+struct Sampling {
   float repetition, presence, frequency;
   float temperature;
   int top_k;
@@ -108,8 +108,8 @@ struct RunSeat {
   int first;                // its rows in the output window: of a round, in the row table
   int count;
   int drafts;               // that the round is to have when all are made
-  int has_choice;           // 0 = the largest logit
-  Choice choice;
+  int samples;           // 0 = the largest logit
+  Sampling sampling;
 };
 
 enum SeatSizes { kSeatsMax = kRowsMax, kBiasesMax = 1024 };

@@ -123,17 +123,17 @@ kernel void moe_combine(constant Step& step [[buffer(0)]], device const Run& run
                         uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                         uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]],
                         uint simds [[simdgroups_per_threadgroup]]) {
-  threadgroup float sums[4][kMostSimds];
+  threadgroup float sums[4][kMaxSimds];
   const int row = int(group.y);
   if (row >= rows_of(step, run)) return;
   device float* stream = out_row(out0, step.out[0], run, row);
   device const float* experts = in_row(in2, step.in[2], run, row);
   device const float* weights = in_row(in3, step.in[3], run, row);
-  float dense[kMostHeld], mixed[kMostHeld], h[kMostHeld];
+  float dense[kMaxHeld], mixed[kMaxHeld], h[kMaxHeld];
   hold(dense, in_row(in1, step.in[1], run, row), index);
   hold(h, stream, index);
 #pragma unroll
-  for (int j = 0; j < kMostHeld; ++j) {
+  for (int j = 0; j < kMaxHeld; ++j) {
     mixed[j] = 0.0f;
     const int i = j * kNormThreads + int(index);
     if (has_element(j) && i < kNormWidth)
@@ -146,7 +146,7 @@ kernel void moe_combine(constant Step& step [[buffer(0)]], device const Run& run
   const float dense_factor = inverse_rms(dense_sum, kNormWidth, step.epsilon);
   const float mixed_factor = inverse_rms(mixed_sum, kNormWidth, step.epsilon);
 #pragma unroll
-  for (int j = 0; j < kMostHeld; ++j) {
+  for (int j = 0; j < kMaxHeld; ++j) {
     const int i = j * kNormThreads + int(index);
     if (has_element(j) && i < kNormWidth)
       mixed[j] = fma(dense[j] * dense_factor, dense_norm[i], mixed[j] * mixed_factor * expert_norm[i]);
@@ -154,7 +154,7 @@ kernel void moe_combine(constant Step& step [[buffer(0)]], device const Run& run
 
   const float sum_factor = inverse_rms(sum_of_group(squares(mixed), sums[2], lane, simd, simds), kNormWidth, step.epsilon);
 #pragma unroll
-  for (int j = 0; j < kMostHeld; ++j) {
+  for (int j = 0; j < kMaxHeld; ++j) {
     const int i = j * kNormThreads + int(index);
     if (has_element(j) && i < kNormWidth) h[j] = fma(mixed[j] * sum_factor, sum_norm[i], h[j]) * scalar[0];
   }

@@ -4,16 +4,16 @@
 constant int kNormWidth [[function_constant(40)]];    // elements of a row
 constant int kNormThreads [[function_constant(41)]];  // of a threadgroup
 
-constexpr constant int kMostHeld = 24;   // elements of a thread
-constexpr constant int kMostSimds = 32;  // simdgroups of a threadgroup
+constexpr constant int kMaxHeld = 24;   // elements of a thread
+constexpr constant int kMaxSimds = 32;  // simdgroups of a threadgroup
 
-// Loops over a share run to kMostHeld so that they unroll; the constants then leave only the elements that a row has.
+// Loops over a share run to kMaxHeld so that they unroll; the constants then leave only the elements that a row has.
 inline bool has_element(int j) { return j * kNormThreads < kNormWidth; }
 
 // x = the thread's share of a row, 0 behind its end
 inline void hold(thread float* x, device const float* row, int index) {
 #pragma unroll
-  for (int j = 0; j < kMostHeld; ++j) {
+  for (int j = 0; j < kMaxHeld; ++j) {
     const int i = j * kNormThreads + index;
     if (has_element(j)) x[j] = i < kNormWidth ? row[i] : 0.0f;
   }
@@ -21,7 +21,7 @@ inline void hold(thread float* x, device const float* row, int index) {
 
 inline void store_held(device float* row, thread const float* x, int index) {
 #pragma unroll
-  for (int j = 0; j < kMostHeld; ++j) {
+  for (int j = 0; j < kMaxHeld; ++j) {
     const int i = j * kNormThreads + index;
     if (has_element(j) && i < kNormWidth) row[i] = x[j];
   }
@@ -30,7 +30,7 @@ inline void store_held(device float* row, thread const float* x, int index) {
 inline float squares(thread const float* x) {
   float sum = 0.0f;
 #pragma unroll
-  for (int j = 0; j < kMostHeld; ++j)
+  for (int j = 0; j < kMaxHeld; ++j)
     if (has_element(j)) sum = fma(x[j], x[j], sum);
   return sum;
 }
@@ -39,13 +39,13 @@ inline float squares(thread const float* x) {
 inline void store_normed(device float* row, thread const float* x, float factor, device const float* weight, float scale,
                          int index) {
 #pragma unroll
-  for (int j = 0; j < kMostHeld; ++j) {
+  for (int j = 0; j < kMaxHeld; ++j) {
     const int i = j * kNormThreads + index;
     if (has_element(j) && i < kNormWidth) row[i] = x[j] * factor * weight[i] * scale;
   }
 }
 
-// The sum over the threadgroup: over the lanes of a simdgroup, then over the simdgroups in their order. sums: [kMostSimds],
+// The sum over the threadgroup: over the lanes of a simdgroup, then over the simdgroups in their order. sums: [kMaxSimds],
 // not used for anything else.
 inline float sum_of_group(float x, threadgroup float* sums, uint lane, uint simd, uint simds) {
   const float part = simd_sum(x);
@@ -66,10 +66,10 @@ kernel void rms_norm(constant Step& step [[buffer(0)]], device const Run& run [[
                      uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                      uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]],
                      uint simds [[simdgroups_per_threadgroup]]) {
-  threadgroup float sums[kMostSimds];
+  threadgroup float sums[kMaxSimds];
   const int row = int(group.y);
   if (row >= rows_of(step, run)) return;
-  float x[kMostHeld];
+  float x[kMaxHeld];
   hold(x, in_row(in, step.in[0], run, row), index);
   const float factor = inverse_rms(sum_of_group(squares(x), sums, lane, simd, simds), kNormWidth, step.epsilon);
   store_normed(out_row(out, step.out[0], run, row), x, factor, weight, 1.0f, index);
@@ -85,11 +85,11 @@ kernel void residual_norm(constant Step& step [[buffer(0)]], device const Run& r
                           uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                           uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]],
                           uint simds [[simdgroups_per_threadgroup]]) {
-  threadgroup float sums[2][kMostSimds];
+  threadgroup float sums[2][kMaxSimds];
   const int row = int(group.y);
   if (row >= rows_of(step, run)) return;
   device float* stream = out_row(out0, step.out[0], run, row);
-  float update[kMostHeld], weight[kMostHeld], h[kMostHeld];
+  float update[kMaxHeld], weight[kMaxHeld], h[kMaxHeld];
   hold(update, in_row(in1, step.in[1], run, row), index);
   hold(weight, post_norm, index);
   hold(h, stream, index);
@@ -98,7 +98,7 @@ kernel void residual_norm(constant Step& step [[buffer(0)]], device const Run& r
   const float update_factor =
       inverse_rms(sum_of_group(squares(update), sums[0], lane, simd, simds), kNormWidth, step.epsilon);
 #pragma unroll
-  for (int j = 0; j < kMostHeld; ++j)
+  for (int j = 0; j < kMaxHeld; ++j)
     if (has_element(j)) h[j] = fma(update[j] * update_factor, weight[j], h[j]) * layer_factor;
   store_held(stream, h, index);
   if (kOutputs == 1) return;

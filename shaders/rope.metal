@@ -61,7 +61,7 @@ kernel void qkv_norm_rope(constant Step& step [[buffer(0)]], device const Run& r
                           uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                           uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]],
                           uint simds [[simdgroups_per_threadgroup]]) {
-  threadgroup float sums[kMostSimds];
+  threadgroup float sums[kMaxSimds];
   const int row = int(group.y), head = int(group.x), half_dim = kHeadDim / 2, i = int(index);
   if (row >= rows_of(step, run)) return;
   const bool is_query = head < step.heads, is_value = head >= step.heads + step.kv_heads;

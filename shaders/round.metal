@@ -74,7 +74,7 @@ kernel void accept(
   const int row = int(index);
   if (row > accepted) return;
   const int token = chosen[row_offset(step.in[0], run, seat.first + row, 4)];
-  if (seat.has_choice && seat.choice.has_counts) {
+  if (seat.samples && seat.sampling.has_counts) {
     int before = 0, times = 0;
     for (int i = 0; i <= accepted; ++i) {
       const int same = chosen[row_offset(step.in[0], run, seat.first + i, 4)] == token ? 1 : 0;
@@ -113,12 +113,12 @@ kernel void begin_run(
   for (int i = begin; i < run.host_rows; i += step) rows_now[i] = rows[i];
   for (int s = 0; s < run.seat_count; ++s) {
     device const RunSeat& seat = run.seats[s];
-    if (!seat.has_choice) continue;
-    const int words = seat.choice.mask_words, stride = seat.choice.mask_stride_words;
+    if (!seat.samples) continue;
+    const int words = seat.sampling.mask_words, stride = seat.sampling.mask_stride_words;
     const int first = seat.first * words, end = words == 0 ? 0 : first + stride * (seat.count - 1) + words;
 #pragma unroll(4)
     for (int i = first + begin; i < end; i += step) masks_now[i] = masks[i];
-    const int first_bias = s * kBiasesMax, end_bias = first_bias + seat.choice.bias_count;
+    const int first_bias = s * kBiasesMax, end_bias = first_bias + seat.sampling.bias_count;
     for (int i = first_bias + begin; i < end_bias; i += step) biases_now[i] = biases[i];
   }
 }

@@ -277,7 +277,7 @@ struct CandidatesByWeight {
   }
 };
 
-// What a row's request does to its logits before the choice.
+// What a row's request does to its logits before the sampling.
 struct Adjuster {
   bool masked, counted;
   device const uint* mask;   // [words of 32 tokens]
@@ -338,11 +338,11 @@ inline Best race_of_all(NoiseKey key, Weigher weigher, device const float* y, in
 
 // The same among what top-k, top-p and min-p leave. most_of_thread: the key of the largest logit that this thread saw;
 // places: [n]
-inline Best race_of_survivors(NoiseKey key, Weigher weigher, device const Choice& choice, uint most_of_thread,
+inline Best race_of_survivors(NoiseKey key, Weigher weigher, device const Sampling& sampling, uint most_of_thread,
                               device const float* y, device const int* list, int n, device int* places,
                               threadgroup SampleMemory& memory, Seat seat) {
-  const uint top_k = choice.top_k > 0 && choice.top_k < n ? uint(choice.top_k) : 0;
-  const bool nucleus = choice.top_p < 1.0f;
+  const uint top_k = sampling.top_k > 0 && sampling.top_k < n ? uint(sampling.top_k) : 0;
+  const bool nucleus = sampling.top_p < 1.0f;
 
   // What a token must reach to be looked at. The k-th largest of what the threads saw is at most the k-th largest of all.
   // Tokens lighter than `light` are together not half of what top-p leaves out.
@@ -356,9 +356,9 @@ inline Best race_of_survivors(NoiseKey key, Weigher weigher, device const Choice
     ulong sum = 0;
     for (int i = int(seat.index); i < n; i += int(seat.count)) sum += amount_of(weigher.of(y[i]));
     total = sum_of_all(sum, memory.sums, seat);
-    light = (total - part_of(choice.top_p, total)) / (2 * ulong(n));
+    light = (total - part_of(sampling.top_p, total)) / (2 * ulong(n));
   } else {
-    light = amount_of(min(choice.min_p, 1.0f));
+    light = amount_of(min(sampling.min_p, 1.0f));
   }
 
   if (seat.index == 0) atomic_store_explicit(&memory.found, 0u, memory_order_relaxed);
@@ -385,7 +385,7 @@ inline Best race_of_survivors(NoiseKey key, Weigher weigher, device const Choice
       for (uint i = seat.index; i < count; i += seat.count) sum += candidates.at(i).amount;
       total = sum_of_all(sum, memory.sums, seat);
     }
-    const ulong target = part_of(choice.top_p, total);
+    const ulong target = part_of(sampling.top_p, total);
     from_weight = beginning_of(candidates, count, target > 0 ? target : 1, 0, memory.histogram, seat);
   }
 
@@ -394,7 +394,7 @@ inline Best race_of_survivors(NoiseKey key, Weigher weigher, device const Choice
     const int place = places[i];
     const float weight = weigher.of(y[place]);
     if (rank_of(key_of(y[place]), place) < from_logit || rank_of(as_type<uint>(weight), place) < from_weight) continue;
-    if (weight < choice.min_p) continue;
+    if (weight < sampling.min_p) continue;
     offer(best, as_type<uint>(exponential(noise_of(key, kListed ? list[place] : place)) / weight), place);
   }
   return best;
@@ -435,20 +435,20 @@ inline Best race_of_survivors(NoiseKey key, Weigher weigher, device const Choice
   const int number = draft ? run.seat : seat_of(run, row);
   device const RunSeat& chooser = run.seats[number];
   device const RoundState& state = states[chooser.slot];
-  device const Choice& choice = chooser.choice;
+  device const Sampling& sampling = chooser.sampling;
   const int seen = draft ? state.drafted : row - chooser.first;
-  const int mask_at = chooser.first * choice.mask_words + (draft ? 0 : seen) * choice.mask_stride_words;
-  Adjuster adjuster{chooser.has_choice && choice.mask_words > 0 && !draft, chooser.has_choice && choice.has_counts,
+  const int mask_at = chooser.first * sampling.mask_words + (draft ? 0 : seen) * sampling.mask_stride_words;
+  Adjuster adjuster{chooser.samples && sampling.mask_words > 0 && !draft, chooser.samples && sampling.has_counts,
                     masks + mask_at, counts + ulong(chooser.slot) * ulong(step.vocab),
-                    choice.repetition, choice.presence, choice.frequency, {}};
+                    sampling.repetition, sampling.presence, sampling.frequency, {}};
   for (int i = 0; i < kMaxDrafts; ++i) adjuster.drafts[i] = i < seen ? state.drafts[i] : -1;
 
   // The largest logit of those that this thread sees, then of all.
   Best mine{kNoCost, kNoPlace};
-  const bool biased = chooser.has_choice && choice.bias_count > 0;
+  const bool biased = chooser.samples && sampling.bias_count > 0;
   if (biased || adjuster.masked || adjuster.counted) {
     if (biased) {
-      add_biases(y, list, n, biases + number * kBiasesMax, choice.bias_count, room, seat);
+      add_biases(y, list, n, biases + number * kBiasesMax, sampling.bias_count, room, seat);
       y = room;
     }
     for (int i = int(seat.index); i < n; i += int(seat.count)) {
@@ -470,13 +470,13 @@ inline Best race_of_survivors(NoiseKey key, Weigher weigher, device const Choice
       if (adjuster.allows(kListed ? list[i] : i)) offer(allowed, 0, i);
     allowed = best_of_all(allowed, memory.bests, seat);
     best.place = allowed.cost == 0 ? allowed.place : 0;
-  } else if (chooser.has_choice && choice.temperature > 0.0f) {
+  } else if (chooser.samples && sampling.temperature > 0.0f) {
     const ulong token_index = ulong(state.emitted) + ulong(seen);
-    const NoiseKey key{choice.seed_low, choice.seed_high, uint(token_index), uint(token_index >> 32), choice.stream};
-    const Weigher weigher{y[best.place], 1.0f / choice.temperature};
-    const bool truncates = (choice.top_k > 0 && choice.top_k < n) || choice.top_p < 1.0f || choice.min_p > 0.0f;
+    const NoiseKey key{sampling.seed_low, sampling.seed_high, uint(token_index), uint(token_index >> 32), sampling.stream};
+    const Weigher weigher{y[best.place], 1.0f / sampling.temperature};
+    const bool truncates = (sampling.top_k > 0 && sampling.top_k < n) || sampling.top_p < 1.0f || sampling.min_p > 0.0f;
     Best raced = truncates || kListed
-                     ? race_of_survivors(key, weigher, choice, ~mine.cost, y, list, n, places, memory, seat)
+                     ? race_of_survivors(key, weigher, sampling, ~mine.cost, y, list, n, places, memory, seat)
                      : race_of_all(key, weigher, y, n, best.place, seat);
     raced = best_of_all(raced, memory.bests, seat);
     if (raced.cost < kInfiniteBits) best = raced;

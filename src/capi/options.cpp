@@ -5,7 +5,7 @@
 namespace lapidary::capi {
 namespace {
 
-constexpr std::int32_t kMostSessions = 65536, kMostLogprobs = 1000;
+constexpr std::int32_t kMaxSessions = 65536, kMaxLogprobs = 1000;
 
 std::int32_t in_range(const char* where, std::int32_t value, std::int32_t least, std::int32_t most) {
   if (value < least || value > most)
@@ -55,8 +55,8 @@ engine::ModelOptions model_options(const char* folder, const lapidary_model_opti
     fail(ErrorKind::usage, "model options", "flags, expected none of threads and memory for this backend, got some");
   all.link.context_tokens = in_range("context", options.context_tokens, 0, INT32_MAX);
   all.link.chunk_rows = in_range("chunk", options.chunk_tokens, 0, INT32_MAX);
-  all.link.sessions = std::max(1, in_range("sessions", options.sessions, 0, kMostSessions));
-  const int threads = in_range("threads", options.threads, 0, cpu::kMostThreads);
+  all.link.sessions = std::max(1, in_range("sessions", options.sessions, 0, kMaxSessions));
+  const int threads = in_range("threads", options.threads, 0, cpu::kMaxThreads);
   all.link.threads = threads ? threads : cpu::default_threads();
   if (options.memory_limit_bytes) all.link.memory_limit_bytes = options.memory_limit_bytes;
   switch (in_range("numeric", options.numeric, LAPIDARY_NUMERIC_USUAL, LAPIDARY_NUMERIC_FAST)) {
@@ -108,7 +108,7 @@ Request read_request(const engine::Model& model, const lapidary_request* given, 
       fail(ErrorKind::usage, "request", "expected tools and no other grammar where calls are strict, got something else");
     options.strict_tools = parse(request.tools, "tools");
   }
-  if (flag(LAPIDARY_LOGPROBS)) options.logprobs = in_range("logprobs", request.top_logprobs, 0, kMostLogprobs);
+  if (flag(LAPIDARY_LOGPROBS)) options.logprobs = in_range("logprobs", request.top_logprobs, 0, kMaxLogprobs);
   options.wants_rows = flag(LAPIDARY_ROWS);
   options.cancel = &cancel;
   return all;

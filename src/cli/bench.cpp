@@ -258,7 +258,7 @@ std::vector<std::int32_t> some_tokens(int count, int vocab) {
 std::string describe(const link::Program& program, const ModelFlags& flags) {
   std::string machine = cpu::processor_name();
   if (program.backend == &cpu::kBackend)
-    machine += ", instructions " + flags.backend_flags.instructions.choice(program.numeric).text();
+    machine += ", instructions " + flags.backend_flags.instructions.taken_by(program.numeric).text();
   return machine + "\n" + program.checkpoint.folder() + ", graph " + std::string(program.graph->name) + ", " +
          std::to_string(program.plan.threads) + " threads, " + std::string(name_of(program.numeric));
 }
@@ -266,7 +266,7 @@ std::string describe(const link::Program& program, const ModelFlags& flags) {
 void add_machine(Value::Object& line, const link::Program& program, const ModelFlags& flags) {
   line.emplace_back("processor", cpu::processor_name());
   if (program.backend == &cpu::kBackend)
-    line.emplace_back("instructions", flags.backend_flags.instructions.choice(program.numeric).json());
+    line.emplace_back("instructions", flags.backend_flags.instructions.taken_by(program.numeric).json());
 }
 
 void add_bench(CLI::App& app) {

@@ -86,7 +86,7 @@ class DraftBench {
 
  private:
   void add(std::deque<Way>& ways, double acceptance, std::optional<int> k) {
-    std::vector<decode::Speculation::Source> sources;
+    std::vector<decode::Speculation::SourceKind> sources;
     sources.push_back({[this, acceptance] {
       return std::make_unique<decode::ScriptedDrafts>(text_, prompt_.size(), program_.graph->shape.vocab, acceptance, kSeed);
     }, {}});

@@ -90,7 +90,7 @@ void print_text(const link::Program& program, const InstructionsFlag& instructio
   if (shape.ple_width) std::cout << "  per-layer      " << shape.ple_width << "\n";
   std::cout << "\narithmetic\n  numeric        " << name_of(program.numeric) << "\n";
   if (program.backend == &cpu::kBackend)
-    std::cout << "  instructions   " << instructions.choice(program.numeric).text() << "\n";
+    std::cout << "  instructions   " << instructions.taken_by(program.numeric).text() << "\n";
   std::cout << "\nweights\n";
   for (const ClassRow& row : classes_of(program))
     std::printf("  %-20s %-12s %5zu tensors %14zu bytes\n", row.part.c_str(), row.storage.c_str(), row.tensors, row.bytes);
@@ -148,7 +148,7 @@ Value json_of(const link::Program& program, const InstructionsFlag& instructions
                                {"text_bytes", bytes(plan.text_bytes)},
                                {"anonymous_bytes", bytes(plan.anonymous_bytes())}}},
   };
-  if (program.backend == &cpu::kBackend) object.emplace_back("instructions", instructions.choice(program.numeric).json());
+  if (program.backend == &cpu::kBackend) object.emplace_back("instructions", instructions.taken_by(program.numeric).json());
   if (program.assistant) {
     const link::TokenCost draft = link::cost_of_draft(program);
     object.emplace_back("assistant", Value::Object{{"checkpoint", program.assistant->folder()},

@@ -30,7 +30,7 @@ void InstructionsFlag::check(const link::Backend& backend) const {
                                       ", which needs " + std::string(asked->needs));
 }
 
-InstructionsFlag::Choice InstructionsFlag::choice(link::Numeric numeric) const {
+InstructionsFlag::Taken InstructionsFlag::taken_by(link::Numeric numeric) const {
   if (numeric == link::Numeric::exact) return {all.front().name, "the exact mode has no other kernels"};
   if (asked) return {asked->name, "--cpu"};
   const cpu::Instructions& best = cpu::best_instructions(all);

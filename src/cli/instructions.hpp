@@ -23,14 +23,14 @@ struct InstructionsFlag {
   void check(const link::Backend& backend) const;  // fails where they cannot be had
   const cpu::Instructions& taken() const { return asked ? *asked : cpu::best_instructions(all); }
 
-  struct Choice {
+  struct Taken {
     std::string_view name;
     std::string because;
 
     std::string text() const { return std::string(name) + " (" + because + ")"; }  // "neon (--cpu)"
     text::Value json() const { return text::Value::Object{{"name", name}, {"because", because}}; }
   };
-  Choice choice(link::Numeric numeric) const;  // what a model runs with
+  Taken taken_by(link::Numeric numeric) const;  // what a model runs with
 };
 
 }  // namespace lapidary::cli

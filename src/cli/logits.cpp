@@ -83,7 +83,7 @@ void run_prompt(const link::Program& program, link::Executor& executor, const Lo
   decode::Session::Observer observer;
   observer.chunk = [&](std::int32_t first) { chunk_first = static_cast<std::size_t>(first); };
   if (flags.hidden)
-    observer.tap = [&](const link::StepResult& result) {
+    observer.step = [&](const link::StepResult& result) {
       if (result.step.tap == graph::kNone) return;
       const std::size_t width = shape.hidden;
       for (std::size_t r = 0; r < result.rows; ++r)

@@ -74,7 +74,7 @@ class Pebble {
 
     const Clock::time_point begin = Clock::now();
     int count = 0;
-    while (count < kMostDecoded && seconds_since(begin) < kPatience_s) {
+    while (count < kMaxDecoded && seconds_since(begin) < kPatience_s) {
       gpu_.forward(std::span(tokens).subspan(static_cast<std::size_t>(count++ % kPrompt), 1));
       gpu_.next();
     }
@@ -82,7 +82,7 @@ class Pebble {
   }
 
  private:
-  static constexpr int kPrompt = 24, kForced = 10, kMostDecoded = 256;
+  static constexpr int kPrompt = 24, kForced = 10, kMaxDecoded = 256;
   static constexpr double kPatience_s = 1.0;
   static constexpr double kAllowed = 2e-4;  // of the largest logit: rounding, through all layers
 

@@ -85,7 +85,7 @@ void ModelFlags::add_limits_to(CLI::App& command) {
   backend_flags.instructions.add_to(command);
   options.threads = cpu::default_threads();
   command.add_option("--threads", options.threads, "default: one per core that the process may use")
-      ->check(CLI::Range(1, cpu::kMostThreads));
+      ->check(CLI::Range(1, cpu::kMaxThreads));
   command.add_option_function<std::string>(
              "--numeric",
              [this](const std::string& name) { numeric = name == "exact" ? link::Numeric::exact : link::Numeric::fast; },

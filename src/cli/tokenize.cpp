@@ -14,7 +14,7 @@
 namespace lapidary::cli {
 namespace {
 
-constexpr std::size_t kMostTextBytes = std::size_t{1} << 30;
+constexpr std::size_t kMaxTextBytes = std::size_t{1} << 30;
 
 struct TokenizeFlags {
   std::string model;
@@ -32,7 +32,7 @@ using engine::seconds_since;
 
 std::string read_input(const TokenizeFlags& flags) {
   if (*flags.text_given) return flags.text;
-  if (!flags.file.empty()) return read_text_file(flags.file, kMostTextBytes);
+  if (!flags.file.empty()) return read_text_file(flags.file, kMaxTextBytes);
   return {std::istreambuf_iterator<char>(std::cin), {}};
 }
 

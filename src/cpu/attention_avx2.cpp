@@ -183,7 +183,7 @@ class Attention {
   const int d_, pairs_;
   float max_[kHeads], sum_[kHeads], keep_[kHeads];
   alignas(32) float scores_[kHeads][kTile];
-  alignas(32) float q_[kHeads * kMostHeadDim];  // factors of K, by pair
+  alignas(32) float q_[kHeads * kMaxHeadDim];  // factors of K, by pair
   alignas(32) float p_[kHeads * kTile];         // factors of V, by pair
 };
 

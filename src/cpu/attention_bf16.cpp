@@ -13,13 +13,13 @@ void qkv_norm_rope_bf16(Rows rows, In qkv, In angles, const float* q_norm, const
   const int d = shape.head_dim;
   for_each_head(rows, qkv, angles, q_norm, k_norm, shape, values_are_keys, epsilon, cache != nullptr, q, part,
                 [&](const graph::Row& row, int head, const float* key) {
-                  std::uint16_t rounded[kMostHeadDim];  // by a loop of its own, which has vectors
+                  std::uint16_t rounded[kMaxHeadDim];  // by a loop of its own, which has vectors
                   for (int i = 0; i < d; ++i) rounded[i] = numeric::to_bf16(key[i]);
                   std::uint16_t* to = cache->k + cache->key_index(row.slot, head, row.position, 0);
                   for (int i = 0; i < d; i += 4) std::copy_n(rounded + i, 4, to + cache->key_offset(i));
                 },
                 [&](const graph::Row& row, int head, const float* x, float factor) {
-                  std::uint16_t rounded[kMostHeadDim];
+                  std::uint16_t rounded[kMaxHeadDim];
                   for (int i = 0; i < d; ++i) rounded[i] = numeric::to_bf16(x[i] * factor);
                   std::uint16_t* to = cache->v + cache->value_index(row.slot, head, row.position, 0);
                   for (int i = 0; i < d; i += 8)

@@ -29,8 +29,8 @@ class TiledAttention {
     with_pairs(job, [&]<int Pairs>() {
       using H = Heads<Pairs>;
       const int d = cache.head_dim;
-      alignas(64) typename H::Factor q[kMostHeadDim * kFactors<Pairs>], p[kTile * kFactors<Pairs>];
-      alignas(64) float scores[2 * Pairs][kTile], out[2 * Pairs * kMostHeadDim];
+      alignas(64) typename H::Factor q[kMaxHeadDim * kFactors<Pairs>], p[kTile * kFactors<Pairs>];
+      alignas(64) float scores[2 * Pairs][kTile], out[2 * Pairs * kMaxHeadDim];
       float keep[2 * Pairs];
       AttentionState state;
       round_queries<Pairs>(job, d, q);
@@ -61,7 +61,7 @@ class TiledAttention {
     const Range mine = share(chunk.end - chunk.begin, part);
     with_pairs(job, [&]<int Pairs>() {
       using H = Heads<Pairs>;
-      alignas(64) typename H::Factor q[kMostHeadDim * kFactors<Pairs>];
+      alignas(64) typename H::Factor q[kMaxHeadDim * kFactors<Pairs>];
       round_queries<Pairs>(job, d, q);
       for (int i = mine.begin; i < mine.end; ++i) {
         const int tile = chunk.begin + i, begin = tiles.begin(tile), end = tiles.end(tile);

@@ -37,9 +37,9 @@ Floats odd_lanes(Floats a, Floats b) { return __builtin_shufflevector(a.data, b.
 
 // Heads that take what is loaded and widened once: 16 sums are half of Arm's registers, 8 half of those that SSE has.
 #if defined(__aarch64__)
-constexpr int kMostTogether = 8;
+constexpr int kMaxTogether = 8;
 #else
-constexpr int kMostTogether = 2;
+constexpr int kMaxTogether = 2;
 #endif
 
 template <int Pairs>
@@ -47,7 +47,7 @@ struct Heads {
   using Factor = float;
   static constexpr int kFactors = 2;
   static constexpr int kHeads = 2 * Pairs;
-  static constexpr int kTogether = std::min(kHeads, kMostTogether);
+  static constexpr int kTogether = std::min(kHeads, kMaxTogether);
   static constexpr int kVectors = kTogether > 4 ? 2 : 4, kRows = 2 * kVectors;  // of a line at once
 
   // to: [count / 4][head][columns 0, 2, 0, 2, 1, 3, 1, 3]

@@ -44,7 +44,7 @@ class Board {
     const std::uint64_t call = slots_[thread].call++;
     assert(slots_[thread].call >> kCallBits == call >> kCallBits && "too many calls in a step");
     const int threads = static_cast<int>(slots_.size());
-    const int unit = grain * (1 + total / grain / threads / kMostUnits);
+    const int unit = grain * (1 + total / grain / threads / kMaxUnits);
     const int units = (total + unit - 1) / unit;
     const auto share_of = [&](int owner) { return share(units, {owner, threads}); };
     const auto do_units = [&](Range range) { work(Range{range.begin * unit, std::min(total, range.end * unit)}); };
@@ -64,7 +64,7 @@ class Board {
  private:
   // How many units of a share are taken, from its front and its back, and in which call. What is there of an earlier step or call
   // is over: nothing is taken yet. What is there of a later call of the step says that all of this one is taken.
-  static constexpr int kUnitBits = 12, kCallBits = 8, kMostUnits = (1 << kUnitBits) - 2;
+  static constexpr int kUnitBits = 12, kCallBits = 8, kMaxUnits = (1 << kUnitBits) - 2;
 
   struct alignas(64) Slot {
     std::atomic<std::uint64_t> taken{0};  // call, front, back

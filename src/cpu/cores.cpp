@@ -18,11 +18,11 @@
 namespace lapidary::cpu {
 namespace {
 
-constexpr std::size_t kMostBytes = 1 << 14;  // of a file; what comes after them is not read
+constexpr std::size_t kMaxBytes = 1 << 14;  // of a file; what comes after them is not read
 
 // Empty where there is none.
 std::string text_of(const std::string& path) {
-  std::string text(kMostBytes, '\0');
+  std::string text(kMaxBytes, '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
@@ -61,8 +61,8 @@ bool comes_later(int processor, std::span<const int> processors, std::string_vie
 // Processor time in whole cores, rounded up; without a limit the most there are.
 int cores_of(std::string_view quota, std::string_view period) {
   const auto granted = number(quota), of = number(period);
-  if (!granted || !of || *granted < 0 || *of <= 0) return kMostThreads;  // "max", and -1 before it
-  return static_cast<int>(std::clamp<std::int64_t>((*granted - 1) / *of + 1, 1, kMostThreads));
+  if (!granted || !of || *granted < 0 || *of <= 0) return kMaxThreads;  // "max", and -1 before it
+  return static_cast<int>(std::clamp<std::int64_t>((*granted - 1) / *of + 1, 1, kMaxThreads));
 }
 
 // The least that a group at `path` or one above it grants. In a container the path may be the host's, which is not to be seen
@@ -86,7 +86,7 @@ int quota_cores(const std::string& root) {
     return cores_of(text_of(folder + "/cpu.cfs_quota_us"), text_of(folder + "/cpu.cfs_period_us"));
   };
   const std::string groups = text_of(root + "/proc/self/cgroup");
-  int least = kMostThreads;
+  int least = kMaxThreads;
   for (std::string_view lines = groups; !lines.empty();) {
     std::string_view path = take(lines, '\n');  // "4:cpu,cpuacct:/a/b", of version 2 "0::/a/b"
     take(path, ':');
@@ -134,10 +134,10 @@ int default_threads() {
   for (const char* name : {"hw.perflevel0.physicalcpu", "hw.physicalcpu"}) {  // performance cores where there are two kinds
     int cores = 0;
     std::size_t size = sizeof cores;
-    if (sysctlbyname(name, &cores, &size, nullptr, 0) == 0 && cores > 0) return std::min(cores, kMostThreads);
+    if (sysctlbyname(name, &cores, &size, nullptr, 0) == 0 && cores > 0) return std::min(cores, kMaxThreads);
   }
 #endif
-  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMostThreads);
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxThreads);
 }
 
 }  // namespace lapidary::cpu

@@ -6,7 +6,7 @@
 
 namespace lapidary::cpu {
 
-inline constexpr int kMostThreads = 256;
+inline constexpr int kMaxThreads = 256;
 
 // One thread for each core that the process may run on, or fewer where the quotas of its cgroups do not pay for them. Of
 // hyperthreads one counts: a thread that computes leaves little of a core to the other.

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "cpu/attention_bf16.hpp"
+#include "cpu/bound_steps.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/linear_q8.hpp"
 #include "cpu/maxima.hpp"
-#include "cpu/memory.hpp"
 #include "cpu/q8_steps.hpp"
 #include "cpu/read_limit.hpp"
 #include "cpu/team.hpp"
@@ -31,28 +31,6 @@ using graph::SegmentId;
 using graph::Step;
 using link::Play;
 using link::RunId;
-
-// A buffer at its place in the arena.
-struct Place {
-  std::byte* data = nullptr;
-  std::size_t row_bytes = 0, stride_bytes = 0;
-  Region region = Region::rows;
-};
-
-struct BoundStep {
-  const Step* step = nullptr;
-  std::array<Place, 4> in{}, out{};
-  std::array<const link::Matrix*, 3> matrices{};  // the matrices among the weights, in order
-  int matrix_count = 0;
-  std::array<const float*, 5> vectors{};          // by position in Step::weights
-  std::array<const std::int32_t*, 5> ids{};       // likewise
-  std::span<const float> constants{};
-  const link::KvCache* cache = nullptr;           // of float32 or
-  const link::KvCacheBf16* cache_bf16 = nullptr;  // of bfloat16
-  bool q8 = false;
-  std::array<Q8Matrix, 3> q8_matrices{};          // as `matrices`
-  bool has_maxima = false;                        // sample: of its logits, by the step that computed them
-};
 
 // A session of the run, and its rows among those that choose a token: of a round, or of a prompt's output window.
 struct Guest {
@@ -77,7 +55,7 @@ struct Progress {
   const link::Watch& watch;
   Now now{};
   std::size_t leg = 0, step = 0;      // the one that comes next
-  const BoundStep* bound = nullptr;   // the one that is on
+  const CpuStep* bound = nullptr;   // the one that is on
   bool quantises = false;             // its rows, before it
   Q8Tile quantised{};
   std::array<graph::SelectRow, graph::kMaxVerifyRows> select_rows{};
@@ -90,17 +68,10 @@ double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock:
 class CpuExecutor final : public link::Executor {
  public:
   CpuExecutor(const link::Program& program, const Instructions& instructions)
-      : program_(program), instructions_(instructions), arena_(program.plan.arena_bytes), kv_(program.plan.kv_bytes),
-        scales_(q8_scale_bytes(program, *instructions.products)), rooms_(q8_room_size(program).bytes() * program.plan.threads),
-        slots_(program), states_(program.plan.sessions), maxima_(program.plan.verify_rows * kMostStretches), team_(program.plan.threads, program.backend_options.pin_threads) {
-    prepare_memory();
-    lay_out_caches();
-    repack_scales();
-    lay_out_rooms();
+      : program_(program), instructions_(instructions), team_(program.plan.threads, program.backend_options.pin_threads),
+        steps_(program, instructions, team_), slots_(program), states_(static_cast<std::size_t>(program.plan.sessions)),
+        maxima_(static_cast<std::size_t>(program.plan.verify_rows) * kMaxStretches) {
     if (program.plan.kv_format == link::kKvBf16) attention_room_ = std::make_unique<AttentionRoom>();
-    bool finds_maxima = false;
-    for (int id = 0; id < graph::kSegmentCount; ++id)
-      if (static_cast<SegmentId>(id) != SegmentId::draft || program.assistant) record(static_cast<SegmentId>(id), finds_maxima);
   }
 
   RunId submit(Play play, std::span<const link::Seat> seats, const link::Watch& watch) override {
@@ -131,7 +102,7 @@ class CpuExecutor final : public link::Executor {
       fail(ErrorKind::usage, "outputs", "expected those of run " + std::to_string(outputs_of_) + ", got run " + std::to_string(run));
     const std::size_t first = first_outputs_[static_cast<std::size_t>(seat)];
     const graph::Segment& head = program_.graph->segment(SegmentId::head);
-    const auto stride = [&](BufferId id) { return place(head, id).stride_bytes; };
+    const auto stride = [&](BufferId id) { return steps_.bind(head, id).stride_bytes; };
     return {output_row<const std::byte>(graph::kHidden, first), output_row<const std::byte>(graph::kLogits, first),
             output_row<const std::byte>(graph::kNext, first), stride(graph::kHidden), stride(graph::kLogits), stride(graph::kNext),
             static_cast<std::size_t>(program_.graph->shape.hidden), static_cast<std::size_t>(program_.graph->shape.vocab)};
@@ -142,27 +113,17 @@ class CpuExecutor final : public link::Executor {
   bool keeps(int slot, std::int32_t length) const override { return slots_.keeps(slot, length); }
 
   void copy_slot(int from, int to, std::int32_t length) override {
-    slots_.copy(kv_.data(), from, to, length);
+    slots_.copy(steps_.kv(), from, to, length);
     states_[to] = states_[from];
   }
 
   link::SlotMemory slot_memory(int slot) override {
     const std::size_t bytes = program_.plan.session_bytes;
-    return {{kv_.data() + bytes * static_cast<std::size_t>(slot), bytes}, &slots_.written(slot)};
+    return {{steps_.kv() + bytes * static_cast<std::size_t>(slot), bytes}, &slots_.written(slot)};
   }
 
   void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const override {
-    if (program_.plan.kv_format == link::kKvF32) {
-      const link::KvCache& cache = caches_[layer];
-      std::copy_n(cache.k + cache.index(slot, kv_head, position), k.size(), k.data());
-      std::copy_n(cache.v + cache.index(slot, kv_head, position), v.size(), v.data());
-      return;
-    }
-    const link::KvCacheBf16& cache = caches_bf16_[layer];
-    for (std::size_t i = 0; i < k.size(); ++i) {
-      k[i] = numeric::from_bf16(cache.k[cache.key_index(slot, kv_head, position, static_cast<int>(i))]);
-      v[i] = numeric::from_bf16(cache.v[cache.value_index(slot, kv_head, position, static_cast<int>(i))]);
-    }
+    steps_.read_kv(slot, layer, kv_head, position, k, v);
   }
 
   link::ReadLimit measure_read_limit() override { return cpu::measure_read_limit(program_.plan.threads); }
@@ -197,7 +158,7 @@ class CpuExecutor final : public link::Executor {
     for (;;) {
       if (progress.bound) finish_step(progress);
       if (!begin_step(progress)) return Turn::end;
-      const BoundStep& bound = *progress.bound;
+      const CpuStep& bound = *progress.bound;
       if (bound.step->op == Op::round_rows) {
         make_rows(progress);
       } else if (is_for_one(bound.step->op, progress.now.rows.size())) {
@@ -206,7 +167,7 @@ class CpuExecutor final : public link::Executor {
         const int n = static_cast<int>(progress.now.rows.size());
         progress.quantises = quantises_together(n, matrices_of(bound), Part{0, team_.size()});
         const Q8Weights w = matrices_of(bound)[0].weights();
-        const Q8Room& room = thread_rooms_[0];
+        const Q8Room& room = steps_.room(0);
         progress.quantised = {.form = w.format.form(), .rows = n, .cols = w.cols, .q = room.q, .factors = room.factors};
         progress.now.quantised = progress.quantises ? &progress.quantised : nullptr;
         return Turn::shared;
@@ -244,7 +205,7 @@ class CpuExecutor final : public link::Executor {
         progress.segment_begin_s = progress.step_begin_s = now_s();
         progress.now.guests = leg.segment == SegmentId::draft ? guests().subspan(static_cast<std::size_t>(leg.seat), 1) : guests();
       }
-      for (const auto& steps = segments_[static_cast<std::size_t>(leg.segment)]; progress.step < steps.size();) {
+      for (const auto steps = steps_.of(leg.segment); progress.step < steps.size();) {
         progress.bound = &steps[progress.step++];
         progress.now.first = 0;
         progress.now.rows = rows_of(*progress.bound->step, progress.now.first);
@@ -261,9 +222,9 @@ class CpuExecutor final : public link::Executor {
   }
 
   void finish_step(Progress& progress) {
-    const BoundStep& bound = *progress.bound;
+    const CpuStep& bound = *progress.bound;
     const link::Watch& watch = progress.watch;
-    if (watch.tap && bound.step->op != Op::round_rows) (*watch.tap)(result_of(bound, progress.now));
+    if (watch.observe && bound.step->op != Op::round_rows) (*watch.observe)(result_of(bound, progress.now));
     if (!watch.times) return;
     const double end_s = now_s();
     watch.times->push_back({progress.legs[progress.leg].segment, bound.step, progress.now.rows.size(),
@@ -289,10 +250,10 @@ class CpuExecutor final : public link::Executor {
 
   // The part of one thread in the step that is on.
   void work(const Progress& progress, Part part) {
-    const BoundStep& bound = *progress.bound;
+    const CpuStep& bound = *progress.bound;
     if (progress.quantises)
       quantise_together(static_cast<int>(progress.now.rows.size()), rows<const float>(bound.in[0], progress.now), matrices_of(bound)[0],
-                        thread_rooms_[0], part);
+                        steps_.room(0), part);
     else execute(bound, progress.now, part);
   }
 
@@ -324,160 +285,38 @@ class CpuExecutor final : public link::Executor {
     }
   }
 
-  link::StepResult result_of(const BoundStep& bound, const Now& now) const {
+  link::StepResult result_of(const CpuStep& bound, const Now& now) const {
     link::StepResult result{.step = *bound.step, .rows = now.rows.size()};
     for (std::size_t i = 0; i < bound.out.size(); ++i) {
-      const Place& place = bound.out[i];
-      if (place.data) result.out[i] = {row_data(place, now), place.row_bytes, place.stride_bytes};
+      const BoundOperand& operand = bound.out[i];
+      if (operand.data) result.out[i] = {row_data(operand, now), operand.row_bytes, operand.stride_bytes};
     }
     return result;
   }
 
-  // Before anything is written to it: pages are as large as they were when they were first touched.
-  void prepare_memory() {
-    const link::BackendOptions& options = program_.backend_options;
-    for (Memory* memory : {&arena_, &kv_, &scales_, &rooms_}) {
-      if (options.huge_pages) memory->use_huge_pages();
-      if (options.lock_memory) lock(memory->bytes());
-    }
-    arena_.commit();
-    if (options.warm_up) kv_.commit();
-    for (const Checkpoint* checkpoint : {&program_.checkpoint, program_.assistant ? &*program_.assistant : nullptr}) {
-      if (!checkpoint) continue;
-      for (const std::span<const std::byte> file : checkpoint->mappings()) {
-        if (options.lock_memory) lock(file);
-        if (options.warm_up) touch(file);
-      }
-    }
+  std::byte* row_data(const BoundOperand& operand, const Now& now) const {
+    if (operand.region == Region::rows) return operand.data + now.first * operand.stride_bytes;
+    if (operand.region == Region::session) return carried(operand, now.guests.front());
+    return operand.data;
   }
 
-  void lay_out_caches() {
-    for (int l = 0; l < program_.graph->shape.layer_count; ++l) {
-      const link::KvPlacement& kv = program_.plan.kv[l];
-      const graph::LayerShape& layer = program_.graph->shape.layers[l];
-      const auto lay_out = [&](auto& cache) {
-        using Element = std::remove_pointer_t<decltype(cache.k)>;
-        cache = {reinterpret_cast<Element*>(kv_.data() + kv.k_offset_bytes),
-                 reinterpret_cast<Element*>(kv_.data() + kv.v_offset_bytes), layer.kv_heads, layer.head_dim,
-                 kv.capacity, program_.plan.session_bytes / sizeof(Element)};
-      };
-      if (program_.plan.kv_format == link::kKvBf16) lay_out(caches_bf16_.emplace_back());
-      else lay_out(caches_.emplace_back());
-    }
-  }
-
-  // Every thread does some rows of the list of matrices and experts.
-  void repack_scales() {
-    struct Job {
-      const link::Matrix* matrix;
-      int expert;
-      std::uint32_t* scales;
-    };
-    std::vector<Job> jobs;
-    auto* at = reinterpret_cast<std::uint32_t*>(scales_.data());
-    q8_matrices_.resize(program_.matrices.size());
-    for (const graph::Segment& segment : program_.graph->segments)
-      for (const Step& step : segment.steps) {
-        if (!is_q8(program_, step)) continue;
-        for (const graph::WeightId id : step.weights) {
-          if (id == graph::kNone || q8_matrices_[id].matrix) continue;
-          const link::Matrix& matrix = program_.matrices[id];
-          q8_matrices_[id] = Q8Matrix(*instructions_.products, matrix, at);
-          for (int expert = 0; expert < std::max(1, matrix.experts); ++expert, at += scale_words(*instructions_.products, matrix))
-            jobs.push_back({&matrix, expert, at});
-        }
-      }
-    if (jobs.empty()) return;
-    team_.run([&](Part part) {
-      for (std::size_t i = static_cast<std::size_t>(part.index); i < jobs.size(); i += static_cast<std::size_t>(part.count))
-        interleave_scales(*instructions_.products, *jobs[i].matrix, jobs[i].expert, jobs[i].scales);
-    });
-  }
-
-  void lay_out_rooms() {
-    const Q8RoomSize room = q8_room_size(program_);
-    if (!room.bytes()) return;
-    for (int thread = 0; thread < program_.plan.threads; ++thread) {
-      std::byte* at = rooms_.data() + room.bytes() * static_cast<std::size_t>(thread);
-      thread_rooms_.push_back({.q = reinterpret_cast<std::int8_t*>(at),
-                               .factors = reinterpret_cast<float*>(at + room.quantised_bytes()),
-                               .products = reinterpret_cast<float*>(at + room.quantised_bytes() + room.factor_bytes()),
-                               .output_stride = room.outputs});
-    }
-  }
-
-  Place place(const graph::Segment& segment, BufferId id) const {
-    if (id == graph::kNone) return {};
-    const graph::Buffer& buffer = segment.buffers[id];
-    Place place{.row_bytes = static_cast<std::size_t>(buffer.row_bytes),
-                .stride_bytes = static_cast<std::size_t>(row_stride(buffer)), .region = buffer.region};
-    std::byte* rows = arena_.data() + program_.plan.output_region_bytes;
-    switch (buffer.region) {
-      case Region::outputs: place.data = arena_.data() + buffer.offset * program_.plan.verify_rows; break;
-      case Region::rows: place.data = rows + buffer.offset * row_capacity(); break;
-      case Region::draft: place.data = rows + buffer.offset; break;
-      case Region::session:
-        place.data = kv_.data() + program_.plan.carry_offset_bytes + buffer.offset;
-        place.stride_bytes = 0;
-        break;
-    }
-    return place;
-  }
-
-  std::size_t row_capacity() const { return std::max(program_.plan.chunk_rows, program_.plan.verify_rows); }
-
-  // finds_maxima: does the last head in the list? Heads come before those who choose by their logits.
-  void record(SegmentId id, bool& finds_maxima) {
-    const graph::Segment& segment = program_.graph->segment(id);
-    auto& list = segments_[static_cast<std::size_t>(id)];
-    for (const Step& step : segment.steps) {
-      BoundStep& bound = list.emplace_back();
-      bound.step = &step;
-      for (std::size_t i = 0; i < step.in.size(); ++i) bound.in[i] = place(segment, step.in[i]);
-      for (std::size_t i = 0; i < step.out.size(); ++i) bound.out[i] = place(segment, step.out[i]);
-      for (std::size_t i = 0; i < step.weights.size(); ++i) {
-        const graph::WeightId weight = step.weights[i];
-        if (weight == graph::kNone) continue;
-        bound.vectors[i] = program_.vectors[weight];
-        bound.ids[i] = program_.ids[weight];
-        if (!program_.matrices[weight].values) continue;
-        bound.q8_matrices[bound.matrix_count] = q8_matrices_[weight];
-        bound.matrices[bound.matrix_count++] = &program_.matrices[weight];
-      }
-      bound.q8 = is_q8(program_, step);
-      if (step.op == Op::linear_softcap) finds_maxima = bound.q8;
-      bound.has_maxima = step.op == Op::sample && finds_maxima && step.in[1] == graph::kNone;
-      if (step.constants != graph::kNone) bound.constants = program_.graph->constants[step.constants];
-      if (step.op == Op::attention || step.dims.owns_kv) {
-        if (program_.plan.kv_format == link::kKvBf16) bound.cache_bf16 = &caches_bf16_[step.dims.kv_layer];
-        else bound.cache = &caches_[step.dims.kv_layer];
-      }
-    }
-  }
-
-  std::byte* row_data(const Place& place, const Now& now) const {
-    if (place.region == Region::rows) return place.data + now.first * place.stride_bytes;
-    if (place.region == Region::session) return carried(place, now.guests.front());
-    return place.data;
-  }
-
-  std::byte* carried(const Place& place, const Guest& guest) const {
-    return place.data + guest.seat->slot * program_.plan.session_bytes;
+  std::byte* carried(const BoundOperand& operand, const Guest& guest) const {
+    return operand.data + guest.seat->slot * program_.plan.session_bytes;
   }
 
   template <class T>
-  RowsOf<T> rows(const Place& place, const Now& now) const {
-    if (!place.data) return {};
-    return {reinterpret_cast<T*>(row_data(place, now)), place.stride_bytes / sizeof(T)};
+  RowsOf<T> rows(const BoundOperand& operand, const Now& now) const {
+    if (!operand.data) return {};
+    return {reinterpret_cast<T*>(row_data(operand, now)), operand.stride_bytes / sizeof(T)};
   }
 
   template <class T>
   const T* output_row(BufferId id, std::size_t output) const {
-    const Place at = place(program_.graph->segment(SegmentId::head), id);
+    const BoundOperand at = steps_.bind(program_.graph->segment(SegmentId::head), id);
     return reinterpret_cast<const T*>(at.data + at.stride_bytes * output);
   }
 
-  void execute(const BoundStep& bound, const Now& now, Part part) {
+  void execute(const CpuStep& bound, const Now& now, Part part) {
     const Step& step = *bound.step;
     const graph::Dims& d = step.dims;
     const Rows rows_now = now.rows;
@@ -536,7 +375,7 @@ class CpuExecutor final : public link::Executor {
       case Op::cluster_logits:
         return cluster_logits(n, in(0), in_ids(1), d.experts_used, d.n[0], matrix(0), bound.ids[1], out(0), out_ids(1), part);
       case Op::sample: {
-        const In maxima = bound.has_maxima ? In{maxima_.data(), kMostStretches} : In{};
+        const In maxima = bound.has_maxima ? In{maxima_.data(), kMaxStretches} : In{};
         for (const Guest& guest : now.guests) {
           const bool draft = step.rows == RowSet::draft;
           const std::size_t from = draft ? 0 : guest.first;
@@ -555,7 +394,7 @@ class CpuExecutor final : public link::Executor {
     }
   }
 
-  bool attends_with_all(const BoundStep& bound, const Now& now) const {
+  bool attends_with_all(const CpuStep& bound, const Now& now) const {
     const graph::Dims& d = bound.step->dims;
     return bound.step->op == Op::attention && program_.plan.kv_format == link::kKvBf16 && instructions_.attention->together &&
            attends_together(now.rows, {d.heads, d.kv_heads, d.head_dim}, d.window, Part{0, team_.size()});
@@ -579,18 +418,18 @@ class CpuExecutor final : public link::Executor {
     });
   }
 
-  static std::span<const Q8Matrix> matrices_of(const BoundStep& bound) {
+  static std::span<const Q8Matrix> matrices_of(const CpuStep& bound) {
     return std::span(bound.q8_matrices).first(bound.matrix_count);
   }
 
-  void execute_q8(const BoundStep& bound, const Now& now, Part part) {
+  void execute_q8(const CpuStep& bound, const Now& now, Part part) {
     const Step& step = *bound.step;
     const graph::Dims& d = step.dims;
     const int n = static_cast<int>(now.rows.size());
     const In in = rows<const float>(bound.in[0], now);
     const Out out = rows<float>(bound.out[0], now);
     const auto w = matrices_of(bound);
-    Q8Room room = thread_rooms_[part.index];
+    Q8Room room = steps_.room(part.index);
     room.ready = now.quantised;
     switch (step.op) {
       case Op::linear: return linear_q8(n, in, w, out, room, part);
@@ -600,7 +439,7 @@ class CpuExecutor final : public link::Executor {
         factor.data += d.offset;
         return linear_gelu_gate_q8(n, in, w[0], factor, out, room, part);
       }
-      case Op::linear_softcap: return linear_softcap_q8(n, in, w[0], d.scale, out, {maxima_.data(), kMostStretches}, room, part);
+      case Op::linear_softcap: return linear_softcap_q8(n, in, w[0], d.scale, out, {maxima_.data(), kMaxStretches}, room, part);
       case Op::expert_gelu_mul:
         return expert_gelu_mul_q8(n, in, rows<const std::int32_t>(bound.in[1], now), d.experts_used, w[0], w[1], out, room, part);
       case Op::expert_linear:
@@ -611,18 +450,12 @@ class CpuExecutor final : public link::Executor {
 
   const link::Program& program_;
   const Instructions& instructions_;
-  Memory arena_;
-  Memory kv_;
-  Memory scales_, rooms_;
-  std::vector<Q8Matrix> q8_matrices_;                                   // by WeightId
-  std::vector<Q8Room> thread_rooms_;
-  std::vector<link::KvCache> caches_;                                   // by layer, or
-  std::vector<link::KvCacheBf16> caches_bf16_;
+  Team team_;
+  BoundSteps steps_;
   std::unique_ptr<AttentionRoom> attention_room_;                       // where K/V are bfloat16
-  std::array<std::vector<BoundStep>, graph::kSegmentCount> segments_{};
   link::Slots slots_;
   std::vector<RoundState> states_;                                      // by session slot
-  std::vector<float> maxima_;                                           // [verify_rows, kMostStretches], of the logits computed last
+  std::vector<float> maxima_;                                           // [verify_rows, kMaxStretches], of the logits computed last
   std::array<graph::Row, graph::kMaxVerifyRows> round_rows_{};
   std::size_t round_count_ = 0;
   graph::Row draft_row_{};
@@ -632,7 +465,6 @@ class CpuExecutor final : public link::Executor {
   link::PlayOrder order_;
   RunId submitted_ = 0, outputs_of_ = 0;                                // the last run, the last that left logits
   std::array<std::size_t, graph::kMaxVerifyRows> first_outputs_{};      // of that, by seat
-  Team team_;
 };
 
 }  // namespace
@@ -643,7 +475,7 @@ std::unique_ptr<link::Executor> make_executor(const link::Program& program, cons
 
 std::size_t room_bytes(const link::Program& program) {
   const std::size_t attention_bytes = program.plan.kv_format == link::kKvBf16 ? sizeof(AttentionRoom) : 0;
-  return attention_bytes + program.plan.verify_rows * kMostStretches * sizeof(float);
+  return attention_bytes + program.plan.verify_rows * kMaxStretches * sizeof(float);
 }
 
 }  // namespace lapidary::cpu

@@ -96,7 +96,7 @@ void gelu_mul(Tile& tile, const Q8Kernels& kernels, const Q8Weights& gate, const
   multiply(tile, kernels, gate, gates.data(), steps);
   multiply(tile, kernels, up, y, steps);
   for (int r = 0; r < tile.rows(); ++r)
-    gate.walk.for_each_run(steps, [&](int first, int count) {
+    gate.sweep.for_each_run(steps, [&](int first, int count) {
       gelu_times(gates[r] + first, y[r] + first, count, y[r] + first);
     });
 }
@@ -120,32 +120,32 @@ Q8Tile quantise_together(int rows, In x, const Q8Matrix& weight, const Q8Room& c
 
 void linear_q8(int rows, In x, std::span<const Q8Matrix> weights, Out out, const Q8Room& room, Part part) {
   int steps = 0;
-  for (const Q8Matrix& matrix : weights) steps += matrix.walk.steps();
+  for (const Q8Matrix& matrix : weights) steps += matrix.sweep.steps();
   for_each_tile(rows, x, out, steps, room, part, [&](Tile& tile, std::array<float*, kTileRows> y, int, Range range) {
     int begin = 0;  // of the matrix's steps among all
     for (const Q8Matrix& matrix : weights) {
       const Q8Weights w = matrix.weights();
-      const Range its = overlap(range, begin, w.walk.steps());
+      const Range its = overlap(range, begin, w.sweep.steps());
       if (its.begin < its.end) multiply(tile, *matrix.kernels, w, y.data(), its);
       for (int r = 0; r < tile.rows(); ++r) y[r] += w.rows;
-      begin += w.walk.steps();
+      begin += w.sweep.steps();
     }
   });
 }
 
 void linear_gelu_mul_q8(int rows, In x, const Q8Matrix& gate, const Q8Matrix& up, Out out, const Q8Room& room, Part part) {
   const Q8Weights g = gate.weights(), u = up.weights();
-  for_each_tile(rows, x, out, g.walk.steps(), room, part, [&](Tile& tile, const auto& y, int, Range steps) {
+  for_each_tile(rows, x, out, g.sweep.steps(), room, part, [&](Tile& tile, const auto& y, int, Range steps) {
     gelu_mul(tile, *gate.kernels, g, u, y.data(), room, steps);
   });
 }
 
 void linear_gelu_gate_q8(int rows, In x, const Q8Matrix& weight, In factor, Out out, const Q8Room& room, Part part) {
   const Q8Weights w = weight.weights();
-  for_each_tile(rows, x, out, w.walk.steps(), room, part, [&](Tile& tile, const auto& y, int first_row, Range steps) {
+  for_each_tile(rows, x, out, w.sweep.steps(), room, part, [&](Tile& tile, const auto& y, int first_row, Range steps) {
     multiply(tile, *weight.kernels, w, y.data(), steps);
     for (int r = 0; r < tile.rows(); ++r)
-      w.walk.for_each_run(steps, [&](int first, int count) {
+      w.sweep.for_each_run(steps, [&](int first, int count) {
         gelu_times(y[r] + first, factor[first_row + r] + first, count, y[r] + first);
       });
   });
@@ -153,10 +153,10 @@ void linear_gelu_gate_q8(int rows, In x, const Q8Matrix& weight, In factor, Out 
 
 void linear_softcap_q8(int rows, In x, const Q8Matrix& weight, float cap, Out out, Out maxima, const Q8Room& room, Part part) {
   const Q8Weights w = weight.weights();
-  for_each_tile(rows, x, out, w.walk.steps(), room, part, [&](Tile& tile, const auto& y, int first_row, Range steps) {
+  for_each_tile(rows, x, out, w.sweep.steps(), room, part, [&](Tile& tile, const auto& y, int first_row, Range steps) {
     multiply(tile, *weight.kernels, w, y.data(), steps);
     for (int r = 0; r < tile.rows(); ++r)
-      w.walk.for_each_run(steps, [&](int first, int count) {
+      w.sweep.for_each_run(steps, [&](int first, int count) {
         if (cap != 0.0f) soft_cap(cap, count, y[r] + first);
         find_maxima(y[r], w.rows, first, count, maxima[first_row + r]);
       });
@@ -166,7 +166,7 @@ void linear_softcap_q8(int rows, In x, const Q8Matrix& weight, float cap, Out ou
 void expert_gelu_mul_q8(int rows, In x, InIds ids, int used, const Q8Matrix& gate, const Q8Matrix& up, Out out,
                         const Q8Room& room, Part part) {
   Tile tile(room);
-  for_each_expert_share(rows, ids, used, gate.matrix->experts, kTileRows, gate.walk.steps(), kGrain, part,
+  for_each_expert_share(rows, ids, used, gate.matrix->experts, kTileRows, gate.sweep.steps(), kGrain, part,
                         [&](std::span<const Pick> picks, Range steps) {
     std::array<float*, kTileRows> y{};
     tile.begin();
@@ -180,7 +180,7 @@ void expert_gelu_mul_q8(int rows, In x, InIds ids, int used, const Q8Matrix& gat
 
 void expert_linear_q8(int rows, In x, InIds ids, int used, const Q8Matrix& weight, Out out, const Q8Room& room, Part part) {
   Tile tile(room);
-  for_each_expert_share(rows, ids, used, weight.matrix->experts, kTileRows, weight.walk.steps(), kGrain, part,
+  for_each_expert_share(rows, ids, used, weight.matrix->experts, kTileRows, weight.sweep.steps(), kGrain, part,
                         [&](std::span<const Pick> picks, Range steps) {
     std::array<float*, kTileRows> y{};
     tile.begin();

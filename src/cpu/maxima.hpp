@@ -9,8 +9,8 @@
 
 namespace lapidary::cpu {
 
-inline constexpr int kMostStretches = 1024;
-constexpr int stretch_length(int n) { return std::max(kLanes, (n + kMostStretches - 1) / kMostStretches); }
+inline constexpr int kMaxStretches = 1024;
+constexpr int stretch_length(int n) { return std::max(kLanes, (n + kMaxStretches - 1) / kMaxStretches); }
 
 // Of those that are numbers; minus infinity when there is none.
 inline float largest(const float* x, int n) {

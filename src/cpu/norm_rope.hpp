@@ -19,7 +19,7 @@ inline void norm_rope(const float* x, float factor, const float* weight, const f
   }
 }
 
-inline constexpr int kMostHeadDim = 2048;
+inline constexpr int kMaxHeadDim = 2048;
 
 // Writes the queries to q; hands keys to store_key(row, head, key) and values to store_value(row, head, x, factor): x * factor.
 template <class StoreKey, class StoreValue>
@@ -39,7 +39,7 @@ void for_each_head(Rows rows, In qkv, In angles, const float* q_norm, const floa
     const float* x = qkv[r] + static_cast<std::size_t>(is_key || values_are_keys ? shape.heads + head : unit) * d;
     const float factor = inverse_rms(x, d, epsilon);
     if (is_key) {
-      float key[kMostHeadDim];
+      float key[kMaxHeadDim];
       norm_rope(x, factor, k_norm, angles[r], d, key);
       store_key(rows[r], head, key);
     } else {

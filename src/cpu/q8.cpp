@@ -121,7 +121,7 @@ void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range ste
   const int groups = w.cols / w.format.group, group_bytes = w.format.group_bytes();
   for (int step = steps.begin; step < steps.end; ++step)
     for (int stream = 0; stream < kStreams; ++stream) {
-      const int n = w.walk.row(step, stream);
+      const int n = w.sweep.row(step, stream);
       if (n >= w.rows) continue;
       const auto* values = reinterpret_cast<const std::uint8_t*>(w.values + n * w.row_bytes);
       const std::uint32_t* scales = w.scales + static_cast<std::size_t>(step) * groups * kStreams + stream;
@@ -144,7 +144,7 @@ void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range ste
 
 const Q8Kernels kPortableQ8 = {"portable", Order::neighbours, false, quantise, multiply};
 
-Walk::Walk(int rows, int cols, Order order) : order_(order), rows_(rows), quarter_((rows + kStreams - 1) / kStreams) {
+Sweep::Sweep(int rows, int cols, Order order) : order_(order), rows_(rows), quarter_((rows + kStreams - 1) / kStreams) {
   if (order == Order::neighbours) return;
   // Streams that lie a multiple of 16 KiB apart meet in the same sets of a 64 KiB cache of 4 ways.
   constexpr std::size_t kSet = 16384;
@@ -174,12 +174,12 @@ std::size_t scale_words(const Q8Kernels& kernels, const link::Matrix& matrix) {
 
 void interleave_scales(const Q8Kernels& kernels, const link::Matrix& matrix, int expert, std::uint32_t* scales) {
   assert(has_q8(matrix));
-  const Walk walk(matrix.rows, matrix.cols, kernels.order);
+  const Sweep sweep(matrix.rows, matrix.cols, kernels.order);
   const Q8Format format = format_of(matrix);
   const int groups = matrix.cols / format.group, words = group_words(kernels, format), group_bytes = format.group_bytes();
-  for (int step = 0; step < walk.steps(); ++step)
+  for (int step = 0; step < sweep.steps(); ++step)
     for (int stream = 0; stream < kStreams; ++stream) {
-      const int row = std::min(walk.row(step, stream), matrix.rows - 1);
+      const int row = std::min(sweep.row(step, stream), matrix.rows - 1);
       const std::size_t at = expert * matrix.scale_expert_bytes + row * matrix.scale_row_bytes;
       const std::byte* biases = matrix.biases ? matrix.biases + at : nullptr;
       std::uint32_t* out = scales + static_cast<std::size_t>(step) * groups * words;
@@ -194,7 +194,7 @@ void interleave_scales(const Q8Kernels& kernels, const link::Matrix& matrix, int
 }
 
 Q8Weights Q8Matrix::weights(int expert) const {
-  return {.format = format(), .rows = matrix->rows, .cols = matrix->cols, .walk = walk,
+  return {.format = format(), .rows = matrix->rows, .cols = matrix->cols, .sweep = sweep,
           .values = matrix->values + expert * matrix->expert_bytes, .row_bytes = matrix->row_bytes,
           .scales = scales + expert * scale_words(*kernels, *matrix)};
 }

@@ -58,10 +58,10 @@ enum class Order : std::uint8_t { neighbours, quarters };
 
 // Which weight rows a step works on. Quarters begin a few rows apart from each other, lest all of them compete for the same cache
 // lines.
-class Walk {
+class Sweep {
  public:
-  Walk() = default;
-  Walk(int rows, int cols, Order order);
+  Sweep() = default;
+  Sweep(int rows, int cols, Order order);
 
   int steps() const { return quarter_; }
   // May be past the last row.
@@ -107,11 +107,11 @@ class Walk {
   int rows_ = 0, quarter_ = 0, shift_ = 0;
 };
 
-// A matrix as the kernels read it: values as mapped, scales and biases copied in the order of the walk.
+// A matrix as the kernels read it: values as mapped, scales and biases copied in the order of the sweep.
 struct Q8Weights {
   Q8Format format;
   int rows = 0, cols = 0;
-  Walk walk;
+  Sweep sweep;
   const std::byte* values = nullptr;       // of one expert
   std::size_t row_bytes = 0;
   const std::uint32_t* scales = nullptr;   // [steps, groups, group_words]: kStreams of bias | scale << 16, bfloat16 both; without
@@ -157,11 +157,11 @@ struct Q8Matrix {
   const Q8Kernels* kernels = nullptr;
   const link::Matrix* matrix = nullptr;
   const std::uint32_t* scales = nullptr;  // [experts, scale_words]
-  Walk walk;
+  Sweep sweep;
 
   Q8Matrix() = default;
   Q8Matrix(const Q8Kernels& of, const link::Matrix& from, const std::uint32_t* interleaved)
-      : kernels(&of), matrix(&from), scales(interleaved), walk(from.rows, from.cols, of.order) {}
+      : kernels(&of), matrix(&from), scales(interleaved), sweep(from.rows, from.cols, of.order) {}
   Q8Format format() const { return format_of(*matrix); }
   Q8Weights weights(int expert = 0) const;
 };

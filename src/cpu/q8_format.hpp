@@ -82,7 +82,7 @@ struct Streams {
 
   Streams(const Q8Weights& w, int step) {
     for (int i = 0; i < kStreams; ++i) {
-      rows[i] = w.walk.row(step, i);
+      rows[i] = w.sweep.row(step, i);
       at[i] = reinterpret_cast<const std::uint8_t*>(w.values) + std::min(rows[i], w.rows - 1) * w.row_bytes;
     }
   }

@@ -14,8 +14,8 @@ namespace in_order {
 
 // Steps whose streams do not jump.
 struct EightRows {
-  static constexpr int kMostSteps = 32;
-  using Sums = float[2 * 4][1 + kMostSteps][4];  // [activation pair, weight pair][step], 2 x 2 each; the first of no use
+  static constexpr int kMaxSteps = 32;
+  using Sums = float[2 * 4][1 + kMaxSteps][4];  // [activation pair, weight pair][step], 2 x 2 each; the first of no use
 
   const std::uint8_t* weights[kStreams];
   const std::int8_t* q;
@@ -201,13 +201,13 @@ inline void multiply_eight(const Q8Weights& w, const Q8Tile& tile, float* const*
   const int groups = w.cols / 64;
   EightRows::Sums sums;
   for (int begin = steps.begin; begin < steps.end;) {
-    const int count = std::min({steps.end, w.walk.next_jump(begin), begin + EightRows::kMostSteps}) - begin;
+    const int count = std::min({steps.end, w.sweep.next_jump(begin), begin + EightRows::kMaxSteps}) - begin;
     EightRows rows{.weights = {}, .q = tile.q, .factors = tile.factors,
                    .scales = w.scales + static_cast<std::size_t>(begin) * groups * kStreams,
                    .groups = groups, .steps = count, .sums = &sums};
     int outputs[kStreams];
     for (int i = 0; i < kStreams; ++i) {
-      outputs[i] = w.walk.row(begin, i);
+      outputs[i] = w.sweep.row(begin, i);
       rows.weights[i] = reinterpret_cast<const std::uint8_t*>(w.values) + outputs[i] * w.row_bytes;
     }
     multiply_run(rows);

@@ -27,7 +27,7 @@ void run_steps(const Q8Weights& w, const Q8Tile& tile, Range steps, Store store)
   f.upper = vdupq_n_u32(0xffff0000u);
   int rows[kStreams];
   for (int i = 0; i < kStreams; ++i) {
-    rows[i] = w.walk.row(steps.begin, i);
+    rows[i] = w.sweep.row(steps.begin, i);
     f.weights[i] = reinterpret_cast<const std::uint8_t*>(w.values) + rows[i] * w.row_bytes;
   }
   f.load_first();
@@ -58,7 +58,7 @@ void run_steps(const Q8Weights& w, const Q8Tile& tile, Range steps, Store store)
 template <class Flow, class Store>
 void for_each_step(const Q8Weights& w, const Q8Tile& tile, Range steps, Store store) {
   for (int begin = steps.begin; begin < steps.end;) {
-    const int end = std::min(steps.end, w.walk.next_jump(begin));
+    const int end = std::min(steps.end, w.sweep.next_jump(begin));
     run_steps<Flow>(w, tile, {begin, end}, store);
     begin = end;
   }

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "cpu/memory.hpp"
+#include "cpu/pages.hpp"
 #include "cpu/team.hpp"
 
 namespace lapidary::cpu {
@@ -34,7 +34,7 @@ void read(const std::byte* memory, Part part) {
 }  // namespace
 
 link::ReadLimit measure_read_limit(int threads) {
-  const auto memory = std::make_shared<Memory>(kBytes);
+  const auto memory = std::make_shared<Pages>(kBytes);
   memory->use_huge_pages();
   memory->commit();
   Team team(threads);

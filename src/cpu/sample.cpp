@@ -80,7 +80,7 @@ class Maxima {
   int length_;
   int count_ = 0;
   float most_ = -kInfinity;
-  std::array<float, kMostStretches> values_;
+  std::array<float, kMaxStretches> values_;
 };
 
 bool adjusts(const Sampling& sampling, const SelectRow& row) {

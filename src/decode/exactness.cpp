@@ -62,10 +62,10 @@ class Check {
   void alone() {
     begin();
     for (auto& hashes : hashes_) {
-      const link::Tap tap = [&](const link::StepResult& result) {
+      const link::StepObserver observe = [&](const link::StepResult& result) {
         if (belongs_to_rows(result.step)) hashes.push_back(hash_of_row(result, 0));
       };
-      session_.forward({&text_[session_.length()], 1}, &tap);
+      session_.forward({&text_[session_.length()], 1}, &observe);
       ++result_.positions;
     }
   }
@@ -82,12 +82,12 @@ class Check {
       std::vector<std::int32_t> tokens(text_.begin() + first, text_.begin() + first + width);
       for (int i = right; i < width; ++i) tokens[i] = (tokens[i] + 1) % session_.vocab();
       std::size_t at = 0;
-      const link::Tap tap = [&](const link::StepResult& result) {
+      const link::StepObserver observe = [&](const link::StepResult& result) {
         if (!belongs_to_rows(result.step)) return;
         for (int row = 0; row < right; ++row) compare(result, row, width, first + row, at);
         ++at;
       };
-      session_.forward(tokens, &tap);
+      session_.forward(tokens, &observe);
       session_.rollback(first + right);
       ++result_.blocks;
     }

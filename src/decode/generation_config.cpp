@@ -10,7 +10,7 @@ namespace lapidary::decode {
 namespace {
 
 constexpr std::int32_t kEos = 1;
-constexpr std::size_t kMostBytes = 1u << 20;
+constexpr std::size_t kMaxBytes = 1u << 20;
 constexpr char kIds[] = "a token id or a list of them";
 
 void sort_once(std::vector<std::int32_t>& ids) {
@@ -71,7 +71,7 @@ GenerationDefaults read_generation_defaults(const std::string& folder) {
   std::error_code ignored;
   // A link to nothing is a broken download and an error, not an absent file.
   if (fs::symlink_status(path, ignored).type() != fs::file_type::not_found)
-    defaults = parse_generation_config(read_text_file(path, kMostBytes), path);
+    defaults = parse_generation_config(read_text_file(path, kMaxBytes), path);
   const std::string config_json = read_text_file(config_path);
   const JsonDocument config(config_json, config_path);
   add_ids(config.root(), "eos_token_id", defaults.eos_tokens);

@@ -39,12 +39,12 @@ Policy::Policy(const PolicyOptions& options, RoundCosts& costs)
   }
 }
 
-Choice Policy::choose(std::span<const int> offers) {
+Decision Policy::choose(std::span<const int> offers) {
   assert(static_cast<int>(offers.size()) == source_count_);
   if (fixed_k_) {
-    const Choice choice = fixed_choice(offers);
-    why_plain_ = choice.k > 0 ? "" : *fixed_k_ == 0 ? "fixed" : "no source";
-    return choice;
+    const Decision decision = fixed_decision(offers);
+    why_plain_ = decision.k > 0 ? "" : *fixed_k_ == 0 ? "fixed" : "no source";
+    return decision;
   }
   if (std::all_of(offers.begin(), offers.end(), [](int offer) { return offer <= 0; })) {
     why_plain_ = "no source";
@@ -55,13 +55,13 @@ Choice Policy::choose(std::span<const int> offers) {
     return {};
   }
 
-  Choice best;
+  Decision best;
   double best_gain = 0;
   why_plain_ = "not profitable";
   for (int s = 0; s < source_count_; ++s) {
     const int most = std::min(offers[s], kmax_);
     if (most <= 0) continue;
-    Source& source = sources_[s];
+    SourceRecord& source = sources_[s];
     const ByDrafts gains = this->gains(s, most);
     if (!consider(source, *std::max_element(gains.begin(), gains.end()))) continue;
 
@@ -89,19 +89,19 @@ Choice Policy::choose(std::span<const int> offers) {
 }
 
 // The same again, or one plain round to measure. The round before may yet lose as much as it can.
-std::optional<Choice> Policy::choose_ahead(std::span<const int> offers, const Choice& before) {
+std::optional<Decision> Policy::choose_ahead(std::span<const int> offers, const Decision& before) {
   Policy ahead = *this;
   if (before.k > 0) ahead.account_steps_ += costs_->worst_loss_steps(before.source, before.k);
-  const Choice choice = ahead.choose(offers);
+  const Decision decision = ahead.choose(offers);
   const bool measures = ahead.why_plain_ == kMeasuring;
-  if (measures ? before.k == 0 : choice != before) return std::nullopt;
+  if (measures ? before.k == 0 : decision != before) return std::nullopt;
   ahead.account_steps_ = account_steps_;
   *this = ahead;
-  return choice;
+  return decision;
 }
 
-Choice Policy::fixed_choice(std::span<const int> offers) const {
-  Choice best;
+Decision Policy::fixed_decision(std::span<const int> offers) const {
+  Decision best;
   double best_tokens = 1;
   for (int s = 0; s < source_count_; ++s) {
     const int k = std::min({*fixed_k_, offers[s], kmax_});
@@ -112,7 +112,7 @@ Choice Policy::fixed_choice(std::span<const int> offers) const {
 }
 
 // Turns a source off when it does not pay, and on again for a trial when it has waited. Returns whether it is on.
-bool Policy::consider(Source& source, double best_gain) {
+bool Policy::consider(SourceRecord& source, double best_gain) {
   if (!source.on) {
     if (source.wait_tokens > 0) return false;
     forget(source, std::exp2(-source.waited_tokens / kHalfLife));
@@ -181,8 +181,8 @@ bool Policy::affordable(int source, int k) const { return account_steps_ + costs
 Offer Policy::offer(std::span<const int> offers) {
   offered_ = {};
   if (fixed_k_) {
-    const Choice choice = fixed_choice(offers);
-    offered_ = {.source = choice.source, .count = choice.k, .fixed = true};
+    const Decision decision = fixed_decision(offers);
+    offered_ = {.source = decision.source, .count = decision.k, .fixed = true};
   }
   double best_tokens = 1;
   for (int s = 0; s < source_count_ && !fixed_k_; ++s) {
@@ -198,10 +198,10 @@ Offer Policy::offer(std::span<const int> offers) {
   return offered_;
 }
 
-Choice Policy::take(int k) {
+Decision Policy::take(int k) {
   why_plain_ = k > 0 ? "" : offered_.count > 0 ? "not profitable" : fixed_k_ == 0 ? "fixed" : "no source";
   if (k == 0 && offered_.count > 0) forget(sources_[offered_.source], std::exp2(-1 / kUnusedHalfLife));
-  return k > 0 ? Choice{offered_.source, k} : Choice{};
+  return k > 0 ? Decision{offered_.source, k} : Decision{};
 }
 
 RowShares share_rows(std::span<const Offer> offers, const RoundCosts& costs, int rows) {
@@ -248,7 +248,7 @@ void Policy::observe(const RoundOutcome& outcome) {
   if (k > 0) observe_drafts(outcome);
   tokens_ += outcome.accepted + 1;
   costs_->advance(outcome.accepted + 1);
-  for (Source& source : sources_) {
+  for (SourceRecord& source : sources_) {
     source.wait_tokens -= outcome.accepted + 1;
     source.waited_tokens += outcome.accepted + 1;
   }
@@ -264,7 +264,7 @@ void Policy::charge(const RoundOutcome& outcome) {
 }
 
 void Policy::observe_drafts(const RoundOutcome& outcome) {
-  Source& source = sources_[outcome.source];
+  SourceRecord& source = sources_[outcome.source];
   forget(source, std::exp2(-1 / kHalfLife));
   for (int i = 1; i <= std::min(outcome.accepted + 1, outcome.drafted); ++i) {
     source.tallies[i].reached += 1;
@@ -274,12 +274,12 @@ void Policy::observe_drafts(const RoundOutcome& outcome) {
   source.drafted_at_token = tokens_;
 }
 
-void Policy::forget(Source& source, double kept) {
+void Policy::forget(SourceRecord& source, double kept) {
   for (Tally& tally : source.tallies) tally = {tally.reached * kept, tally.accepted * kept};
 }
 
 void Policy::begin_request() {
-  for (Source& source : sources_) {
+  for (SourceRecord& source : sources_) {
     for (Tally& tally : source.tallies) {
       // As much as the prior weighs: half-way.
       const double kept = kPriorWeight / std::max(tally.reached, kPriorWeight);
@@ -291,7 +291,7 @@ void Policy::begin_request() {
 }
 
 void Policy::landmark() {
-  for (Source& source : sources_) {
+  for (SourceRecord& source : sources_) {
     if (source.on) continue;
     source.wait_tokens = 0;
     source.waited_tokens = std::max(source.waited_tokens, 4 * kHalfLife);

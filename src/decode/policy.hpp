@@ -1,5 +1,5 @@
 // How many tokens to draft, and from which source: whatever has paid best so far, and nothing where drafting loses. It sees
-// only what rounds cost and gave, never a clock, and its choices never change the output.
+// only what rounds cost and gave, never a clock, and its decisions never change the output.
 //
 // A step is a plain round: one row, one token. The promise: over any run of rounds, drafting loses at most 1.5 % of the time
 // and 8 steps against plain decoding. An account keeps it: see Policy::affordable.
@@ -40,11 +40,11 @@ struct PolicyOptions {
   std::optional<int> fixed_k{};      // always this k, as far as the offers go
 };
 
-struct Choice {
+struct Decision {
   int source = -1;
   int k = 0;  // 0 = a plain round
 
-  bool operator==(const Choice&) const = default;
+  bool operator==(const Decision&) const = default;
 };
 
 // What a text could draft in a round that it shares with others.
@@ -66,21 +66,21 @@ class Policy {
   Policy(const PolicyOptions& options, RoundCosts& costs);
 
   // offers[source]: how many drafts it could make this round. Once per round.
-  Choice choose(std::span<const int> offers);
+  Decision choose(std::span<const int> offers);
   // Likewise for the round behind one that is chosen and not observed yet; nothing where that should be observed first.
-  std::optional<Choice> choose_ahead(std::span<const int> offers, const Choice& before);
+  std::optional<Decision> choose_ahead(std::span<const int> offers, const Decision& before);
   void observe(const RoundOutcome& observed);
 
   // For a round that others share, instead of choose(): what could be drafted, then how much of it is.
   Offer offer(std::span<const int> offers);
-  Choice take(int k);
+  Decision take(int k);
 
   // A new text begins: what earlier texts accepted counts half, and a source that is off gets another chance soon.
   void begin_request();
   // The text changes its nature (a thought ends, a tool call begins): a source that is off gets another chance at once.
   void landmark();
 
-  // Why the last choice was a plain round; empty when it was not.
+  // Why the last decision was a plain round; empty when it was not.
   std::string_view why_plain() const { return why_plain_; }
   // Of draft `position` (1..kmax) when those before it were accepted.
   double acceptance(int source, int position) const;
@@ -91,7 +91,7 @@ class Policy {
     double estimate(double otherwise) const;
   };
 
-  struct Source {
+  struct SourceRecord {
     SourcePrior prior;
     std::array<Tally, kMaxDrafts + 1> tallies{};  // by position
     bool on = true;
@@ -108,18 +108,18 @@ class Policy {
   ByDrafts expected_tokens(int source) const;
   ByDrafts gains(int source, int most) const;
   bool affordable(int source, int k) const;
-  bool consider(Source& source, double best_gain);
-  Choice fixed_choice(std::span<const int> offers) const;
+  bool consider(SourceRecord& source, double best_gain);
+  Decision fixed_decision(std::span<const int> offers) const;
   void charge(const RoundOutcome& outcome);
   void observe_drafts(const RoundOutcome& outcome);
-  void forget(Source& source, double kept);
+  void forget(SourceRecord& source, double kept);
 
   RoundCosts* costs_;
-  std::array<Source, kMaxDraftSources> sources_{};
+  std::array<SourceRecord, kMaxDraftSources> sources_{};
   int source_count_;
   int kmax_;
   std::optional<int> fixed_k_;
-  Choice current_{};
+  Decision current_{};
   Offer offered_{};
   std::int64_t tokens_ = 0;
   double account_steps_ = 0;  // what drafting has lost

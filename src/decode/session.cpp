@@ -52,9 +52,9 @@ void Session::append_prompt(std::span<const std::int32_t> tokens) {
   if (after_prompt) prompt_length_ = length();
 }
 
-void Session::run(Play play, const graph::Chunk& chunk, const graph::Request* request, const link::Tap* tap) {
+void Session::run(Play play, const graph::Chunk& chunk, const graph::Request* request, const link::StepObserver* observe) {
   const link::Seat seat{.slot = slot_, .chunk = chunk, .request = request};
-  last_run_ = executor_.submit(play, {&seat, 1}, {.tap = tap, .times = times_});
+  last_run_ = executor_.submit(play, {&seat, 1}, {.observe = observe, .times = times_});
   last_seat_ = 0;
 }
 
@@ -94,7 +94,7 @@ void Session::prefill_all(std::span<const std::int32_t> tokens, const Observer& 
     const auto count = static_cast<std::int32_t>(std::min<std::size_t>(program_.plan.chunk_rows, tokens.size()));
     chunk = rows_of(tokens.first(count));
     if (observer.chunk) observer.chunk(first);
-    run(Play::prompt_all, chunk, nullptr, observer.tap ? &observer.tap : nullptr);
+    run(Play::prompt_all, chunk, nullptr, observer.step ? &observer.step : nullptr);
     append_prompt(tokens.first(count));
     tokens = tokens.subspan(count);
     for (std::int32_t begin = 0; begin < count; begin += program_.plan.verify_rows) {
@@ -113,7 +113,7 @@ void Session::prefill_all(std::span<const std::int32_t> tokens, const Observer& 
 
 bool Session::begin_round(const Drafts& drafts, const graph::Request* request, const RoundHooks& hooks) {
   const Player player{this, drafts, request, &hooks};
-  return begin_rounds({&player, 1}, {.tap = hooks.tap, .times = times_, .cancel = hooks.cancel});
+  return begin_rounds({&player, 1}, {.observe = hooks.observe, .times = times_, .cancel = hooks.cancel});
 }
 
 // Nothing has changed where it throws.
@@ -223,7 +223,7 @@ link::Outputs Session::outputs() const {
   return executor_.outputs(last_run_, last_seat_);
 }
 
-void Session::forward(std::span<const std::int32_t> tokens, const link::Tap* tap) {
+void Session::forward(std::span<const std::int32_t> tokens, const link::StepObserver* observe) {
   end_rounds();
   leave_prompt();
   check(tokens);
@@ -231,7 +231,7 @@ void Session::forward(std::span<const std::int32_t> tokens, const link::Tap* tap
   RoundState& state = executor_.state(slot_);
   state = {.length = length(), .bonus = tokens.front(), .drafted = static_cast<std::int32_t>(tokens.size()) - 1};
   std::copy(tokens.begin() + 1, tokens.end(), state.drafts.begin());
-  run(Play::round, {}, nullptr, tap);
+  run(Play::round, {}, nullptr, observe);
   append(tokens);
 }
 

@@ -39,11 +39,11 @@ class Session {
   void prefill(std::span<const std::int32_t> tokens, const graph::Request* request = nullptr);
 
   // The same with the logits of every token: after each window of at most verify_rows rows, `window(first, count)` may read
-  // outputs 0..count-1, which belong to tokens first.. of the prompt. `tap` sees every step of every chunk; its rows begin
+  // outputs 0..count-1, which belong to tokens first.. of the prompt. `step` sees every step of every chunk; its rows begin
   // at the token that `chunk(first)` named before.
   struct Observer {
     std::function<void(std::int32_t first)> chunk;
-    link::Tap tap;
+    link::StepObserver step;
     std::function<void(std::int32_t first, std::int32_t count)> window;
   };
   void prefill_all(std::span<const std::int32_t> tokens, const Observer& observer);
@@ -57,7 +57,7 @@ class Session {
     std::function<int(std::span<const std::int32_t> drafts)> prune;
     std::function<void()> fill;
     const std::atomic<bool>* cancel = nullptr;
-    const link::Tap* tap = nullptr;
+    const link::StepObserver* observe = nullptr;
   };
   struct Round {
     int drafted = 0;  // as many were verified
@@ -75,7 +75,7 @@ class Session {
   std::int32_t most_length() const;  // when all have ended
 
   // The same for several sessions of one executor in one pass, as many as have room: widest_round() rows in all. Each has the bytes
-  // that it would have alone. A hook's `cancel` and `tap` are those of a session alone: here `watch` has them for all.
+  // that it would have alone. A hook's `cancel` and `observe` are those of a session alone: here `watch` has them for all.
   struct Player {
     Session* session = nullptr;
     Drafts drafts{};
@@ -86,7 +86,7 @@ class Session {
 
   // Appends 1 to verify_rows given tokens, whatever would be chosen; output i belongs to token i. Only another forward, a
   // prefill or a rollback may follow.
-  void forward(std::span<const std::int32_t> tokens, const link::Tap* tap = nullptr);
+  void forward(std::span<const std::int32_t> tokens, const link::StepObserver* observe = nullptr);
 
   // Forgets all positions from `length` on; only where can_rollback(length).
   void rollback(std::int32_t length);
@@ -121,7 +121,7 @@ class Session {
   graph::Chunk rows_of(std::span<const std::int32_t> tokens);
   void append(std::span<const std::int32_t> tokens);
   void append_prompt(std::span<const std::int32_t> tokens);
-  void run(link::Play play, const graph::Chunk& chunk, const graph::Request* request, const link::Tap* tap = nullptr);
+  void run(link::Play play, const graph::Chunk& chunk, const graph::Request* request, const link::StepObserver* observe = nullptr);
   link::Seat take_seat(const Player& player);
   void leave_seat();
   static link::RunId play_in_parts(std::span<const Player> players, std::span<link::Seat> seats, const link::Watch& watch);

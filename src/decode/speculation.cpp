@@ -14,7 +14,7 @@ constexpr std::size_t kMaxReasons = 8;
 
 // What all texts share. It lives as long as any of them.
 struct Speculation::Engine {
-  std::vector<Source> sources;
+  std::vector<SourceKind> sources;
   PolicyOptions options;
   RoundCosts costs;
   Clock clock;
@@ -23,7 +23,7 @@ struct Speculation::Engine {
 
   std::unique_ptr<Drafting> make() {
     std::vector<std::unique_ptr<DraftSource>> made;
-    for (const Source& source : sources) made.push_back(source.make());
+    for (const SourceKind& source : sources) made.push_back(source.make());
     return std::make_unique<Drafting>(std::move(made), options, costs, clock);
   }
 };
@@ -32,11 +32,11 @@ double Speculation::steady_clock() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-Speculation::Speculation(std::vector<Source> sources, std::optional<int> fixed_k, Clock clock) {
+Speculation::Speculation(std::vector<SourceKind> sources, std::optional<int> fixed_k, Clock clock) {
   PolicyOptions options;
   options.fixed_k = fixed_k;
   std::vector<double> draft_steps;
-  for (const Source& source : sources) {
+  for (const SourceKind& source : sources) {
     options.sources.push_back(source.prior);
     draft_steps.push_back(source.prior.draft_steps);
   }
@@ -86,9 +86,9 @@ Drafting::Proposals Drafting::ask_all(std::span<const std::int32_t> history, int
   return proposals;
 }
 
-Drafts Drafting::add(const Choice& choice, const Proposals& proposals, double begin_s) {
-  const Drafts drafts = choice.k > 0 ? Drafts{choice.k, proposals.drafts[choice.source].tokens} : Drafts{};
-  planned_[planned_count_++] = {choice, drafts, policy_.why_plain(), begin_s};
+Drafts Drafting::add(const Decision& decision, const Proposals& proposals, double begin_s) {
+  const Drafts drafts = decision.k > 0 ? Drafts{decision.k, proposals.drafts[decision.source].tokens} : Drafts{};
+  planned_[planned_count_++] = {decision, drafts, policy_.why_plain(), begin_s};
   return drafts;
 }
 
@@ -104,9 +104,9 @@ std::optional<Drafts> Drafting::plan_ahead(std::span<const std::int32_t> history
   if (planned_[0].drafts.tokens) return std::nullopt;  // who drafts here has to see the text
   const double begin_s = clock_();
   const Proposals proposals = ask_all(history, most);
-  const auto choice = policy_.choose_ahead(std::span(proposals.counts).first(sources_.size()), planned_[0].choice);
-  if (!choice) return std::nullopt;
-  return add(*choice, proposals, begin_s);
+  const auto decision = policy_.choose_ahead(std::span(proposals.counts).first(sources_.size()), planned_[0].decision);
+  if (!decision) return std::nullopt;
+  return add(*decision, proposals, begin_s);
 }
 
 Offer Drafting::offer(std::span<const std::int32_t> history, int most) {
@@ -125,7 +125,7 @@ void Drafting::observe(const Observed& observed) {
   // One that was begun ahead had to wait for the one before it.
   const double now_s = clock_(), round_s = now_s - std::max(planned.begin_s, observed_s_);
   observed_s_ = now_s;
-  const int drafted = observed.drafted, source = drafted > 0 ? planned.choice.source : -1;
+  const int drafted = observed.drafted, source = drafted > 0 ? planned.decision.source : -1;
   const double all_drafts_s = observed.draft_s + observed.other_draft_s;
   policy_.observe({.source = source, .drafted = drafted, .accepted = observed.accepted, .draft_s = observed.draft_s,
                    .verify_s = round_s - all_drafts_s, .other_rows = observed.other_rows, .measures = observed.measures});
@@ -133,7 +133,7 @@ void Drafting::observe(const Observed& observed) {
   stats_.tokens += observed.accepted + 1;
   ++stats_.rounds_by_k[drafted];
   if (drafted > 0) ++stats_.rounds_by_source[source];
-  else count_plain(planned.choice.k == 0 ? planned.why_plain : "refused by the grammar");
+  else count_plain(planned.decision.k == 0 ? planned.why_plain : "refused by the grammar");
   for (int i = 0; i < drafted; ++i) ++stats_.drafted[i];
   for (int i = 0; i < observed.accepted; ++i) ++stats_.accepted[i];
   stats_.draft_s += observed.draft_s;

@@ -75,13 +75,13 @@ class Drafting {
     std::array<int, kMaxDraftSources> counts{};
   };
   struct Planned {
-    Choice choice{};
+    Decision decision{};
     Drafts drafts{};
     std::string_view why_plain{};
     double begin_s = 0;  // when its planning began
   };
   Proposals ask_all(std::span<const std::int32_t> history, int most);
-  Drafts add(const Choice& choice, const Proposals& proposals, double begin_s);
+  Drafts add(const Decision& decision, const Proposals& proposals, double begin_s);
   void count_plain(std::string_view reason);
 
   std::vector<std::unique_ptr<DraftSource>> sources_;
@@ -101,12 +101,12 @@ class Speculation {
   using Clock = Drafting::Clock;
   static double steady_clock();
 
-  struct Source {
+  struct SourceKind {
     std::function<std::unique_ptr<DraftSource>()> make;  // one for each text that is generated at the same time
     SourcePrior prior{};
   };
   // Without sources every round is a plain one.
-  explicit Speculation(std::vector<Source> sources = {}, std::optional<int> fixed_k = std::nullopt,
+  explicit Speculation(std::vector<SourceKind> sources = {}, std::optional<int> fixed_k = std::nullopt,
                        Clock clock = steady_clock);
 
   // Drafting for a text, until that is done with it. A later one goes on with it: what its text accepted counts half then.

@@ -21,7 +21,7 @@ std::size_t source_bytes(const DraftOptions& options, std::int32_t context_token
 }
 
 decode::Speculation make_speculation(const DraftOptions& options, const link::Program& program) {
-  std::vector<decode::Speculation::Source> sources;
+  std::vector<decode::Speculation::SourceKind> sources;
   if (options.wants_assistant() && program.assistant) {
     const auto bytes = [](const link::TokenCost& cost) { return static_cast<double>(cost.weight_bytes); };
     const double draft_steps = bytes(link::cost_of_draft(program)) / bytes(link::cost_of_token(program));

@@ -20,7 +20,7 @@ using text::Value;
 
 constexpr std::string_view kMagic = "lapidary-session";
 constexpr std::size_t kHashDigits = 64, kEndBytes = 4096;
-constexpr std::uint64_t kMostHeaderBytes = 64u << 20;
+constexpr std::uint64_t kMaxHeaderBytes = 64u << 20;
 constexpr int kVersion = 1;
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
@@ -56,7 +56,7 @@ class SavedFile {
     if (std::string_view(front.data(), kMagic.size()) != kMagic)
       fail(ErrorKind::bad_value, path, "expected a session that lapidary has saved, got something else");
     read(std::as_writable_bytes(std::span(&header_bytes, 1)));
-    if (header_bytes > std::min(kMostHeaderBytes, left_bytes_)) damaged("header, expected no more bytes than there are");
+    if (header_bytes > std::min(kMaxHeaderBytes, left_bytes_)) damaged("header, expected no more bytes than there are");
     std::string json(header_bytes, '\0');
     read(std::as_writable_bytes(std::span(json)));
     if (sha256_hex(bytes_of(json)) != std::string_view(front.data() + kMagic.size(), kHashDigits))

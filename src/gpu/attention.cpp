@@ -13,7 +13,7 @@ constexpr int kHeadDim = 42, kKvRanges = 44;
 constexpr int kThreads = 256;
 
 // A lane holds this many floats of the heads of its threadgroup at most, once as query and once as result.
-constexpr int kMostRegisters = 32;
+constexpr int kMaxRegisters = 32;
 // Heads share the reads of K and V as long as that leaves enough threadgroups to keep a GPU busy.
 constexpr int kEnoughGroups = 32;
 
@@ -23,7 +23,7 @@ int chunks_of(int head_dim) { return head_dim <= 128 ? 1 : head_dim <= 256 ? 2 :
 int heads_together(const graph::Dims& d, int rows, int ranges) {
   const int sharing = d.heads / d.kv_heads;
   int heads = 4;
-  while (heads > 1 && (sharing % heads != 0 || heads * chunks_of(d.head_dim) * 4 > kMostRegisters ||
+  while (heads > 1 && (sharing % heads != 0 || heads * chunks_of(d.head_dim) * 4 > kMaxRegisters ||
                        rows * ranges * d.heads / heads < kEnoughGroups))
     heads /= 2;
   return heads;

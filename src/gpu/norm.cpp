@@ -12,15 +12,15 @@ using graph::Op;
 
 // As the shaders name them.
 constexpr int kOutputs = 2, kNormWidth = 40, kNormThreads = 41, kHeadDim = 42;
-constexpr int kMostHeld = 24;  // elements of a row in one thread
+constexpr int kMaxHeld = 24;  // elements of a row in one thread
 
 int round_up(int x, int unit) { return (x + unit - 1) / unit * unit; }
 
 // Wide: 8 simdgroups, more only where a row does not fit into their registers.
 int norm_threads(int width) {
-  const int threads = width <= kMostHeld * 256 ? std::min(round_up(width, 32), 256) : 1024;
-  if (width > kMostHeld * threads)
-    fail(ErrorKind::usage, "gpu", "width of a norm, expected at most " + std::to_string(kMostHeld * threads) + ", got " +
+  const int threads = width <= kMaxHeld * 256 ? std::min(round_up(width, 32), 256) : 1024;
+  if (width > kMaxHeld * threads)
+    fail(ErrorKind::usage, "gpu", "width of a norm, expected at most " + std::to_string(kMaxHeld * threads) + ", got " +
                                         std::to_string(width));
   return threads;
 }

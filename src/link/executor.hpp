@@ -30,7 +30,7 @@ struct StepResult {
 };
 
 // Sees every step of a run, after it.
-using Tap = std::function<void(const StepResult&)>;
+using StepObserver = std::function<void(const StepResult&)>;
 
 // When a step was at work, by a clock that all runs of a backend share. Its device's clock, where that has one.
 struct StepTime {
@@ -73,7 +73,7 @@ struct Seat {
 
 // Who looks on, and who may call it off.
 struct Watch {
-  const Tap* tap = nullptr;
+  const StepObserver* observe = nullptr;
   std::vector<StepTime>* times = nullptr;     // one is added for each step; the run may take longer for it
   const std::atomic<bool>* cancel = nullptr;  // once true, no further segment begins
 };

@@ -88,9 +88,9 @@ class MetalExecutor final : public link::Executor {
     wait();
     const std::size_t first = first_outputs_[static_cast<std::size_t>(seat)];
     const graph::Segment& segment = program_.graph->segment(SegmentId::head);
-    const auto place = [&](graph::BufferId id) { return recorder_.place(segment, segment.steps.back(), id); };
-    const auto stride = [&](graph::BufferId id) { return static_cast<std::size_t>(place(id).operand.row_bytes); };
-    const auto data = [&](graph::BufferId id) { return contents<std::byte>(place(id).slice) + stride(id) * first; };
+    const auto bound = [&](graph::BufferId id) { return recorder_.bind_operand(segment, segment.steps.back(), id); };
+    const auto stride = [&](graph::BufferId id) { return static_cast<std::size_t>(bound(id).operand.row_bytes); };
+    const auto data = [&](graph::BufferId id) { return contents<std::byte>(bound(id).slice) + stride(id) * first; };
     return {data(graph::kHidden), data(graph::kLogits), data(graph::kNext), stride(graph::kHidden), stride(graph::kLogits),
             stride(graph::kNext), static_cast<std::size_t>(program_.graph->shape.hidden),
             static_cast<std::size_t>(program_.graph->shape.vocab)};
@@ -169,7 +169,7 @@ class MetalExecutor final : public link::Executor {
       const Flight* before = last_flight(seat.slot);
       return before && !(whole_round && before->whole_round);
     });
-    if (watch.tap || watch.times || (round && follows)) wait();
+    if (watch.observe || watch.times || (round && follows)) wait();
     const link::Legs legs(play, seats);
     layout::Run run = run_of(play, seats);
     const RowCounts rows{run.row_count, run.output_count};
@@ -187,12 +187,12 @@ class MetalExecutor final : public link::Executor {
     write(run, seats, flight.chooses, memory_.ring[flight.place]);
     const auto begin = [&, place = flight.place](MTL::ComputeCommandEncoder* encoder) { encode(encoder, begins_[place], 1); };
     const char* label = round ? "round" : "prompt";
-    if (watch.tap || watch.times) {
+    if (watch.observe || watch.times) {
       commit({}, label, begin);
       wait();
       if (watch.times && !clock_) clock_.emplace(gpu_, TimedPiece{"begin_run", begin});
       for (const link::Leg& leg : legs) {
-        if (watch.tap) observe(leg, rows, ranges, seats, *watch.tap);
+        if (watch.observe) observe(leg, rows, ranges, seats, *watch.observe);
         else time(leg, rows, ranges, seats, *watch.times);
       }
       deliver(flight);
@@ -214,14 +214,14 @@ class MetalExecutor final : public link::Executor {
       run.row_count = run.host_rows = static_cast<int>(chunk.rows.size());
       run.first_output = chunk.output_begin;
       run.output_count = chunk.output_count;
-      run.seats[0] = {.slot = seats[0].slot, .first = 0, .count = chunk.output_count, .drafts = 0, .has_choice = 0, .choice = {}};
+      run.seats[0] = {.slot = seats[0].slot, .first = 0, .count = chunk.output_count, .drafts = 0, .samples = 0, .sampling = {}};
       slots_.write(seats[0].slot, chunk.rows.front().position, chunk.rows.back().position + 1);
       return run;
     }
     for (std::size_t s = 0; s < seats.size(); ++s) {
       const RoundState begins = known_state(seats[s].slot);
       const int drafts = begins.drafted + seats[s].drafts;
-      run.seats[s] = {.slot = seats[s].slot, .first = run.row_count, .count = drafts + 1, .drafts = drafts, .has_choice = 0, .choice = {}};
+      run.seats[s] = {.slot = seats[s].slot, .first = run.row_count, .count = drafts + 1, .drafts = drafts, .samples = 0, .sampling = {}};
       run.row_count += drafts + 1;
       slots_.write(seats[s].slot, begins.length, begins.length + drafts + 1);
     }
@@ -279,19 +279,19 @@ class MetalExecutor final : public link::Executor {
     if (run.host_rows) std::ranges::copy(seats[0].chunk.rows, contents<graph::Row>(place.rows));
     for (std::size_t s = 0; s < seats.size(); ++s)
       if (seats[s].request) {
-        write_choice(*seats[s].request, s, place, run.seats[s]);
+        write_sampling(*seats[s].request, s, place, run.seats[s]);
         if (chooses) write_masks(*seats[s].request, place, run.seats[s]);  // until then they may be those of the last round
       }
     *contents<layout::Run>(place.run) = run;
   }
 
-  void write_choice(const graph::Request& request, std::size_t number, const RunPlaces& place, layout::RunSeat& seat) {
+  void write_sampling(const graph::Request& request, std::size_t number, const RunPlaces& place, layout::RunSeat& seat) {
     const graph::Sampling& sampling = request.sampling;
     if (sampling.bias.size() > layout::kBiasesMax)
       fail(ErrorKind::usage, "logit bias", "expected at most " + std::to_string(layout::kBiasesMax) + " tokens, got " +
                                                std::to_string(sampling.bias.size()));
-    seat.has_choice = 1;
-    seat.choice = {.repetition = sampling.repetition, .presence = sampling.presence, .frequency = sampling.frequency,
+    seat.samples = 1;
+    seat.sampling = {.repetition = sampling.repetition, .presence = sampling.presence, .frequency = sampling.frequency,
                    .temperature = sampling.temperature, .top_k = sampling.top_k, .top_p = sampling.top_p, .min_p = sampling.min_p,
                    .seed_low = static_cast<std::uint32_t>(sampling.seed), .seed_high = static_cast<std::uint32_t>(sampling.seed >> 32),
                    .stream = sampling.stream, .bias_count = static_cast<int>(sampling.bias.size()),
@@ -316,8 +316,8 @@ class MetalExecutor final : public link::Executor {
     for (std::size_t m = 0; m < masks; ++m)
       for (const std::int32_t token : suppressed)
         if (token >= 0 && token < program_.graph->shape.vocab) out[m * words + static_cast<std::size_t>(token / 32)] &= ~(1u << token % 32);
-    seat.choice.mask_words = static_cast<int>(words);
-    seat.choice.mask_stride_words = request.masks.empty() ? 0 : static_cast<int>(words);
+    seat.sampling.mask_words = static_cast<int>(words);
+    seat.sampling.mask_stride_words = request.masks.empty() ? 0 : static_cast<int>(words);
   }
 
   const std::vector<RecordedStep>& recording(const Variant& variant) {
@@ -351,7 +351,7 @@ class MetalExecutor final : public link::Executor {
   }
 
   // Step by step, for those who look at the results of each.
-  void observe(const link::Leg& leg, const RowCounts& rows, int ranges, std::span<const Seat> seats, const link::Tap& tap) {
+  void observe(const link::Leg& leg, const RowCounts& rows, int ranges, std::span<const Seat> seats, const link::StepObserver& observer) {
     for (const RecordedStep& step : recording(variant_of(leg.segment, rows, ranges))) {
       const int count = rows.of(*step.step);
       if (count == 0) continue;
@@ -359,7 +359,7 @@ class MetalExecutor final : public link::Executor {
         commit({}, "step", [&](MTL::ComputeCommandEncoder* encoder) { metal::encode(encoder, step, rows); });
         wait();
       }
-      tap(result_of(leg.segment, *step.step, count, seats[static_cast<std::size_t>(leg.seat)]));
+      observer(result_of(leg.segment, *step.step, count, seats[static_cast<std::size_t>(leg.seat)]));
     }
   }
 
@@ -395,12 +395,12 @@ class MetalExecutor final : public link::Executor {
     const graph::Segment& segment = program_.graph->segment(id);
     for (std::size_t i = 0; i < step.out.size(); ++i) {
       if (step.out[i] == graph::kNone) continue;
-      const Recorder::Place place = recorder_.place(segment, step, step.out[i]);
-      const std::size_t first = place.operand.windowed ? static_cast<std::size_t>(seat.chunk.output_begin) : 0;
-      result.out[i] = {contents<std::byte>(place.slice) + place.operand.slot_bytes * static_cast<std::size_t>(seat.slot) +
-                           first * place.operand.row_bytes,
+      const Recorder::BoundOperand bound = recorder_.bind_operand(segment, step, step.out[i]);
+      const std::size_t first = bound.operand.windowed ? static_cast<std::size_t>(seat.chunk.output_begin) : 0;
+      result.out[i] = {contents<std::byte>(bound.slice) + bound.operand.slot_bytes * static_cast<std::size_t>(seat.slot) +
+                           first * bound.operand.row_bytes,
                        static_cast<std::size_t>(segment.buffers[static_cast<std::size_t>(step.out[i])].row_bytes),
-                       place.operand.row_bytes};
+                       bound.operand.row_bytes};
     }
     return result;
   }
@@ -489,7 +489,7 @@ class MetalExecutor final : public link::Executor {
   const CaptureOptions capture_;
   Gpu gpu_;
   Weights weights_;
-  Memory memory_;
+  DeviceMemory memory_;
   Recorder recorder_;
   link::Slots slots_;
   link::PlayOrder order_;

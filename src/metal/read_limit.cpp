@@ -4,7 +4,7 @@
 #include <array>
 
 #include "checkpoint/error.hpp"
-#include "metal/memory.hpp"
+#include "metal/device_memory.hpp"
 
 namespace lapidary::metal {
 namespace {

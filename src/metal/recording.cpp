@@ -17,7 +17,7 @@ Slice behind(const Slice& slice, std::size_t bytes) { return {slice.buffer, slic
 bool is_prompt(SegmentId id) { return id == SegmentId::prefill || id == SegmentId::prefill_all; }
 
 // Parameters do not depend on the variant: they are written here, once.
-Recorder::Recorder(Gpu& gpu, const link::Program& program, const Weights& weights, Memory& memory)
+Recorder::Recorder(Gpu& gpu, const link::Program& program, const Weights& weights, DeviceMemory& memory)
     : gpu_(gpu), program_(program), weights_(weights), memory_(memory) {
   std::size_t number = 0;
   for (int id = 0; id < graph::kSegmentCount; ++id) {
@@ -26,8 +26,8 @@ Recorder::Recorder(Gpu& gpu, const link::Program& program, const Weights& weight
     for (const graph::Step& step : segment.steps) {
       layout::Step params = params_of(step);
       for (std::size_t i = 0; i < 4; ++i) {
-        params.in[i] = place(segment, step, step.in[i]).operand;
-        params.out[i] = place(segment, step, step.out[i]).operand;
+        params.in[i] = bind_operand(segment, step, step.in[i]).operand;
+        params.out[i] = bind_operand(segment, step, step.out[i]).operand;
       }
       int matrices = 0;
       for (const graph::WeightId weight : step.weights) {
@@ -39,32 +39,32 @@ Recorder::Recorder(Gpu& gpu, const link::Program& program, const Weights& weight
       params.kv_capacity = program.plan.kv[static_cast<std::size_t>(step.dims.kv_layer)].capacity;
       params.kv_slot_elements = program.plan.session_bytes / program.plan.kv_format.element_bytes;
       params.vocab = program.graph->shape.vocab;
-      *contents<layout::Step>(behind(memory.params, number * Memory::kParamsStride)) = params;
+      *contents<layout::Step>(behind(memory.params, number * DeviceMemory::kParamsStride)) = params;
       ++number;
     }
   }
 }
 
-Recorder::Place Recorder::place(const graph::Segment& segment, const graph::Step& step, graph::BufferId id) const {
+Recorder::BoundOperand Recorder::bind_operand(const graph::Segment& segment, const graph::Step& step, graph::BufferId id) const {
   if (id == graph::kNone) return {};
   const graph::Buffer& buffer = segment.buffers[static_cast<std::size_t>(id)];
   const link::MemoryPlan& plan = program_.plan;
   const auto offset = static_cast<std::size_t>(buffer.offset);
   const auto row_capacity = static_cast<std::size_t>(std::max(plan.chunk_rows, plan.verify_rows));
-  Place place{.slice = memory_.arena, .operand = {0, static_cast<std::uint32_t>(row_stride(buffer)), 0}};
+  BoundOperand bound{.slice = memory_.arena, .operand = {0, static_cast<std::uint32_t>(row_stride(buffer)), 0}};
   switch (buffer.region) {
-    case Region::outputs: place.slice.offset_bytes += offset * static_cast<std::size_t>(plan.verify_rows); break;
+    case Region::outputs: bound.slice.offset_bytes += offset * static_cast<std::size_t>(plan.verify_rows); break;
     case Region::rows:
-      place.slice.offset_bytes += plan.output_region_bytes + offset * row_capacity;
-      place.operand.windowed = step.rows == RowSet::last;
+      bound.slice.offset_bytes += plan.output_region_bytes + offset * row_capacity;
+      bound.operand.windowed = step.rows == RowSet::last;
       break;
-    case Region::draft: place.slice.offset_bytes += plan.output_region_bytes + offset; break;
+    case Region::draft: bound.slice.offset_bytes += plan.output_region_bytes + offset; break;
     case Region::session:
-      place.slice = behind(memory_.kv, plan.carry_offset_bytes + offset);
-      place.operand = {plan.session_bytes, 0, 0};
+      bound.slice = behind(memory_.kv, plan.carry_offset_bytes + offset);
+      bound.operand = {plan.session_bytes, 0, 0};
       break;
   }
-  return place;
+  return bound;
 }
 
 BoundStep Recorder::bind(const Variant& variant, const graph::Step& step, std::size_t number) const {
@@ -74,7 +74,7 @@ BoundStep Recorder::bind(const Variant& variant, const graph::Step& step, std::s
   bound.step = &step;
   bound.numeric = is_prompt(variant.segment) ? NumericClass::prompt : NumericClass::round;
   bound.rows = draft ? 1 : variant.rows;
-  bound.params = behind(memory_.params, number * Memory::kParamsStride);
+  bound.params = behind(memory_.params, number * DeviceMemory::kParamsStride);
   bound.run = memory_.now.run;
   bound.row_table = draft ? memory_.draft_row : memory_.now.rows;
   bound.states = memory_.states;
@@ -86,8 +86,8 @@ BoundStep Recorder::bind(const Variant& variant, const graph::Step& step, std::s
   bound.kv_ranges = variant.kv_ranges;
   bound.scratch = memory_.scratch;
   for (std::size_t i = 0; i < 4; ++i) {
-    bound.in[i] = place(segment, step, step.in[i]).slice;
-    bound.out[i] = place(segment, step, step.out[i]).slice;
+    bound.in[i] = bind_operand(segment, step, step.in[i]).slice;
+    bound.out[i] = bind_operand(segment, step, step.out[i]).slice;
   }
   for (std::size_t i = 0; i < step.weights.size(); ++i) {
     const graph::WeightId weight = step.weights[i];

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "link/link.hpp"
-#include "metal/memory.hpp"
+#include "metal/device_memory.hpp"
 #include "metal/weights.hpp"
 
 namespace lapidary::metal {
@@ -28,17 +28,17 @@ bool is_prompt(graph::SegmentId id);
 
 class Recorder {
  public:
-  Recorder(Gpu& gpu, const link::Program& program, const Weights& weights, Memory& memory);
+  Recorder(Gpu& gpu, const link::Program& program, const Weights& weights, DeviceMemory& memory);
 
   // With all pipelines it takes.
   std::vector<RecordedStep> record(const Variant& variant) const;
 
   // Where an operand of a step lies.
-  struct Place {
+  struct BoundOperand {
     Slice slice;
     layout::Operand operand{};
   };
-  Place place(const graph::Segment& segment, const graph::Step& step, graph::BufferId id) const;
+  BoundOperand bind_operand(const graph::Segment& segment, const graph::Step& step, graph::BufferId id) const;
 
  private:
   BoundStep bind(const Variant& variant, const graph::Step& step, std::size_t number) const;
@@ -46,7 +46,7 @@ class Recorder {
   Gpu& gpu_;
   const link::Program& program_;
   const Weights& weights_;
-  const Memory& memory_;
+  const DeviceMemory& memory_;
   std::array<std::size_t, graph::kSegmentCount> first_step_{};  // number of a segment's first step
 };
 

@@ -6,7 +6,7 @@
 
 namespace lapidary::metal {
 
-constexpr int kMostBindings = 31;
+constexpr int kMaxBindings = 31;
 
 int RowCounts::of(const graph::Step& step) const {
   return step.rows == graph::RowSet::draft ? 1 : step.rows == graph::RowSet::last ? outputs : all;
@@ -19,7 +19,7 @@ Replay::Replay(Gpu& gpu, const std::vector<RecordedStep>& steps, int rows, const
   descriptor->setCommandTypes(MTL::IndirectCommandTypeConcurrentDispatch);
   descriptor->setInheritBuffers(false);
   descriptor->setInheritPipelineState(false);
-  descriptor->setMaxKernelBufferBindCount(kMostBindings);
+  descriptor->setMaxKernelBufferBindCount(kMaxBindings);
   descriptor->setMaxKernelThreadgroupMemoryBindCount(1);
   commands_ = NS::TransferPtr(gpu.device()->newIndirectCommandBuffer(descriptor.get(), count_, MTL::ResourceStorageModeShared));
   if (!commands_)

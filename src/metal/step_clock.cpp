@@ -117,9 +117,9 @@ std::vector<Seconds> StepClock::run(const std::vector<TimedPiece>& pieces) const
     }
     return times;
   }
-  constexpr std::size_t kMostPieces = 1024;  // samples of no more than 32 KiB: what Apple's devices take
-  for (std::size_t first = 0; first < pieces.size(); first += kMostPieces) {
-    const auto some = std::span(pieces).subspan(first, std::min(kMostPieces, pieces.size() - first));
+  constexpr std::size_t kMaxPieces = 1024;  // samples of no more than 32 KiB: what Apple's devices take
+  for (std::size_t first = 0; first < pieces.size(); first += kMaxPieces) {
+    const auto some = std::span(pieces).subspan(first, std::min(kMaxPieces, pieces.size() - first));
     const std::vector<Seconds> more = run_by_clock(some);
     if (more.empty()) fail(ErrorKind::io, "metal", "times, expected a clock that goes on running, got one that stopped");
     times.insert(times.end(), more.begin(), more.end());

@@ -11,24 +11,24 @@ namespace lapidary::text {
 namespace {
 
 // A stretch of one text with one treatment of special tokens. Neighbours differ.
-struct Run {
+struct Stretch {
   std::size_t end;
   Specials specials;
 };
 
 // Added tokens are found first, from left to right, the longest at each place; what lies between them is merged.
-std::vector<std::int32_t> encode_runs(const TokenTables& tables, std::string_view text, std::span<const Run> runs) {
+std::vector<std::int32_t> encode_stretches(const TokenTables& tables, std::string_view text, std::span<const Stretch> stretches) {
   if (text.size() >= UINT32_MAX) {
     fail(ErrorKind::usage, "text", "length, expected less than 4294967295 bytes, got " + std::to_string(text.size()));
   }
   std::vector<std::int32_t> ids;
   BpeEncoder encoder(tables, ids);
   std::size_t at = 0, encoded = 0;
-  for (const Run& run : runs) {
-    while (at < run.end) {
+  for (const Stretch& stretch : stretches) {
+    while (at < stretch.end) {
       std::optional<TokenTables::Added> token;
       if (tables.may_begin_added(text[at]))
-        token = tables.added_at(text.substr(at), run.specials == Specials::recognise ? run.end - at : 0);
+        token = tables.added_at(text.substr(at), stretch.specials == Specials::recognise ? stretch.end - at : 0);
       if (!token) {
         ++at;
         continue;
@@ -65,19 +65,19 @@ Tokenizer Tokenizer::parse(std::string_view json, std::string_view where) {
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, Specials specials) const {
-  const Run run{text.size(), specials};
-  return encode_runs(*tables_, text, {&run, 1});
+  const Stretch run{text.size(), specials};
+  return encode_stretches(*tables_, text, {&run, 1});
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::span<const Span> spans) const {
   std::string text;
-  std::vector<Run> runs;
+  std::vector<Stretch> stretches;
   for (const Span& span : spans) {
     text += span.text;
-    if (runs.empty() || runs.back().specials != span.specials) runs.push_back({0, span.specials});
-    runs.back().end = text.size();
+    if (stretches.empty() || stretches.back().specials != span.specials) stretches.push_back({0, span.specials});
+    stretches.back().end = text.size();
   }
-  return encode_runs(*tables_, text, runs);
+  return encode_stretches(*tables_, text, stretches);
 }
 
 std::size_t Tokenizer::memory_bytes() const { return tables_->memory_bytes(); }

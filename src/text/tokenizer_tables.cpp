@@ -10,7 +10,7 @@ namespace lapidary::text {
 namespace {
 
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581, how a vocabulary writes a space
-constexpr std::size_t kMostAddedBytes = 256;             // bounds the work at every position of a text
+constexpr std::size_t kMaxAddedBytes = 256;             // bounds the work at every position of a text
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -98,8 +98,8 @@ void TokenTables::add_piece(std::int32_t id, std::string_view text) {
 void TokenTables::add_token(std::int32_t id, std::string_view name, bool special) {
   Piece& piece = pieces_[id];
   const std::string token = "added token " + in_quotes(name) + ", expected ";
-  if (name.empty() || name.size() > kMostAddedBytes)
-    refuse(token + "1 to " + std::to_string(kMostAddedBytes) + " bytes, got " + std::to_string(name.size()));
+  if (name.empty() || name.size() > kMaxAddedBytes)
+    refuse(token + "1 to " + std::to_string(kMaxAddedBytes) + " bytes, got " + std::to_string(name.size()));
   if (piece.kind == PieceKind::byte) refuse(token + "a name, got that of a byte");
   if (special) {
     piece.kind = PieceKind::special;

@@ -46,8 +46,8 @@ const suite<"lapidary --cpu"> cpu_flag = [] {
       const cli::InstructionsFlag flag{.all = all};
       for (const link::Backend* backend : {&cpu::kBackend, &kOther}) expect(complaint(flag, *backend).empty());
       expect(&flag.taken() == &all[had - 1]);
-      expect(flag.choice(link::Numeric::fast).text() == text) << flag.choice(link::Numeric::fast).text();
-      expect(flag.choice(link::Numeric::exact).text() == "plain (the exact mode has no other kernels)");
+      expect(flag.taken_by(link::Numeric::fast).text() == text) << flag.taken_by(link::Numeric::fast).text();
+      expect(flag.taken_by(link::Numeric::exact).text() == "plain (the exact mode has no other kernels)");
     }
   };
 
@@ -55,7 +55,7 @@ const suite<"lapidary --cpu"> cpu_flag = [] {
     const auto all = family(2);
     for (const cpu::Instructions& asked : all) {
       const cli::InstructionsFlag flag{.all = all, .asked = &asked};
-      expect(&flag.taken() == &asked && flag.choice(link::Numeric::fast).text() == std::string(asked.name) + " (--cpu)");
+      expect(&flag.taken() == &asked && flag.taken_by(link::Numeric::fast).text() == std::string(asked.name) + " (--cpu)");
       const std::string refusal = "[--cpu] expected instructions this processor has (plain, wide), got deep, which needs matrices";
       expect(complaint(flag, cpu::kBackend) == (asked.here ? "" : refusal)) << complaint(flag, cpu::kBackend);
       expect(complaint(flag, kOther) == "[--cpu] expected --backend cpu, got other");
@@ -110,22 +110,22 @@ const suite<"lapidary --cpu"> cpu_flag = [] {
   };
 
   "is told by inspect and bench, with the name of the processor"_test = [] {
-    const cli::InstructionsFlag::Choice choice = cli::InstructionsFlag{}.choice(link::Numeric::fast);
+    const cli::InstructionsFlag::Taken taken = cli::InstructionsFlag{}.taken_by(link::Numeric::fast);
     const Outcome inspect = lapidary("inspect " + kModel + " --numeric fast");
-    expect(inspect.out.find("\n  numeric        fast\n  instructions   " + choice.text() + "\n") != std::string::npos) << inspect.out;
+    expect(inspect.out.find("\n  numeric        fast\n  instructions   " + taken.text() + "\n") != std::string::npos) << inspect.out;
     const Outcome exact = lapidary("inspect " + kModel + " --numeric exact");
     expect(exact.out.find("\n  instructions   portable (the exact mode has no other kernels)\n") != std::string::npos) << exact.out;
 
     for (const char* flags : {" -p 0 -n 0", " --acceptance 0.5 --text-tokens 8"}) {
       const std::string bench = "bench " + kModel + " --numeric fast" + flags;
       const Outcome text = lapidary(bench);
-      expect(text.out.starts_with(cpu::processor_name() + ", instructions " + choice.text() + "\n")) << text.out;
+      expect(text.out.starts_with(cpu::processor_name() + ", instructions " + taken.text() + "\n")) << text.out;
       const Outcome json = lapidary(bench + " --json");
       simdjson::dom::parser parser;
       simdjson::dom::element line;
       expect(fatal(!parser.parse(json.out).get(line))) << json.out;
       expect(std::string_view(line["processor"]) == cpu::processor_name()) << json.out;
-      expect(member_of(line, "name") == choice.name && member_of(line, "because") == choice.because) << json.out;
+      expect(member_of(line, "name") == taken.name && member_of(line, "because") == taken.because) << json.out;
     }
   };
 };

@@ -54,7 +54,7 @@ suite<"cores"> cores_suite = [] {
   "without any files every processor counts, and one at least"_test = [] {
     expect(eq(threads_with(6, {}), 6));
     expect(eq(threads_with(0, {}), 1));
-    expect(eq(threads_with(1000, {}), cpu::kMostThreads));
+    expect(eq(threads_with(1000, {}), cpu::kMaxThreads));
   };
 
   "one of the hyperthreads of a core counts"_test = [] {

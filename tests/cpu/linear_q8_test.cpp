@@ -119,7 +119,7 @@ void expect_maxima(const FloatRows& y, const FloatRows& maxima, int parts) {
 }
 
 FloatRows linear_softcap(const FloatRows& x, const cpu::Q8Matrix& weight, float cap, int parts = 1) {
-  RowBuffer maxima(count_of(x), cpu::kMostStretches);
+  RowBuffer maxima(count_of(x), cpu::kMaxStretches);
   const FloatRows y = compute_in_parts(x, {weight}, weight.matrix->rows, parts,
                                        [&](int rows, cpu::In in, cpu::Out out, const cpu::Q8Room& room, cpu::Part part) {
                                          cpu::linear_softcap_q8(rows, in, weight, cap, out, maxima.out(), room, part);

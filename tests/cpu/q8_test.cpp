@@ -1,4 +1,4 @@
-// The kernels of the fast mode and what they walk over; every set of instructions that this processor has.
+// The kernels of the fast mode and what they sweep over; every set of instructions that this processor has.
 #include "cpu/q8.hpp"
 
 #include <bit>
@@ -59,7 +59,7 @@ FloatRows multiply(const cpu::Q8Kernels& kernels, const cpu::Q8Weights& w, const
 }
 
 FloatRows multiply(const cpu::Q8Kernels& kernels, const cpu::Q8Weights& w, const FloatRows& x) {
-  return multiply(kernels, w, x, {0, w.walk.steps()});
+  return multiply(kernels, w, x, {0, w.sweep.steps()});
 }
 
 void expect_near_definition(Weights& weights, const FloatRows& x, const std::string& what) {
@@ -136,38 +136,38 @@ std::vector<Awkward> awkward_rows(Random& random, int cols, const Storage& stora
 
 constexpr cpu::Order kOrders[] = {cpu::Order::neighbours, cpu::Order::quarters};
 
-suite<"q8 walk"> walk_suite = [] {
+suite<"q8 sweep"> walk_suite = [] {
   std::vector<int> heights = kPublishedHeights;
   for (int rows = 1; rows <= 70; ++rows) heights.push_back(rows);
 
-  "a walk meets every row once"_test = [heights] {
+  "a sweep meets every row once"_test = [heights] {
     for (const int rows : heights)
       for (const int cols : {32, 256, 704, 1536, 2816, 5376, 16384, 21504})
         for (const cpu::Order order : kOrders) {
-          const cpu::Walk walk(rows, cols, order);
+          const cpu::Sweep sweep(rows, cols, order);
           std::vector<int> met(rows);
-          for (int step = 0; step < walk.steps(); ++step)
+          for (int step = 0; step < sweep.steps(); ++step)
             for (int stream = 0; stream < cpu::kStreams; ++stream) {
-              const int row = walk.row(step, stream);
+              const int row = sweep.row(step, stream);
               if (row >= 0 && row < rows) ++met[row];
             }
           expect(met == std::vector<int>(rows, 1)) << rows << "rows of" << cols;
-          expect(eq(walk.steps(), (rows + 3) / 4)) << rows << "rows of" << cols;
+          expect(eq(sweep.steps(), (rows + 3) / 4)) << rows << "rows of" << cols;
         }
   };
 
   "rows follow each other up to the next jump, and not there"_test = [heights] {
     for (const int rows : heights)
       for (const int cols : {32, 256, 704, 1536, 2816, 5376, 16384, 21504}) {
-        const cpu::Walk walk(rows, cols, cpu::Order::quarters);
+        const cpu::Sweep sweep(rows, cols, cpu::Order::quarters);
         const auto follows = [&](int step) {
           for (int stream = 0; stream < cpu::kStreams; ++stream)
-            if (walk.row(step, stream) != walk.row(step - 1, stream) + 1) return false;
+            if (sweep.row(step, stream) != sweep.row(step - 1, stream) + 1) return false;
           return true;
         };
-        int next = walk.steps(), wrong = 0;
-        for (int step = walk.steps() - 1; step >= 0; --step) {
-          wrong += walk.next_jump(step) != next;
+        int next = sweep.steps(), wrong = 0;
+        for (int step = sweep.steps() - 1; step >= 0; --step) {
+          wrong += sweep.next_jump(step) != next;
           if (step > 0 && !follows(step)) next = step;
         }
         expect(eq(wrong, 0)) << rows << "rows of" << cols;
@@ -179,19 +179,19 @@ suite<"q8 walk"> walk_suite = [] {
     for (const int rows : heights)
       for (const int cols : {32, 704, 1536, 16384})
         for (const cpu::Order order : kOrders) {
-          const cpu::Walk walk(rows, cols, order);
-          std::vector<cpu::Range> ranges = {{0, walk.steps()}, {0, 0}, {walk.steps(), walk.steps()}};
+          const cpu::Sweep sweep(rows, cols, order);
+          std::vector<cpu::Range> ranges = {{0, sweep.steps()}, {0, 0}, {sweep.steps(), sweep.steps()}};
           for (int i = 0; i < 12; ++i) {
-            const int a = random.below(walk.steps() + 1), b = random.below(walk.steps() + 1);
+            const int a = random.below(sweep.steps() + 1), b = random.below(sweep.steps() + 1);
             ranges.push_back({std::min(a, b), std::max(a, b)});
           }
           for (const cpu::Range& range : ranges) {
             std::vector<int> expected(rows), got(rows);
             for (int step = range.begin; step < range.end; ++step)
               for (int stream = 0; stream < cpu::kStreams; ++stream)
-                if (walk.row(step, stream) < rows) ++expected[walk.row(step, stream)];
+                if (sweep.row(step, stream) < rows) ++expected[sweep.row(step, stream)];
             bool inside = true;
-            walk.for_each_run(range, [&](int first, int count) {
+            sweep.for_each_run(range, [&](int first, int count) {
               inside = inside && first >= 0 && count > 0 && first + count <= rows;
               for (int row = first; inside && row < first + count; ++row) ++got[row];
             });
@@ -224,7 +224,7 @@ suite<"q8 weights"> weights_suite = [] {
     expect(has == expected);
   };
 
-  "scales, biases and the sums that kernels want lie together in the order of the walk, expert by expert"_test = [] {
+  "scales, biases and the sums that kernels want lie together in the order of the sweep, expert by expert"_test = [] {
     Random random(2);
     for (const cpu::Instructions& set : cpu::all_instructions())
       for (const Storage& storage : q8_storages())
@@ -243,9 +243,9 @@ suite<"q8 weights"> weights_suite = [] {
               const cpu::Q8Weights view = weights.view().weights(expert);
               expect(view.scales == weights.scales.data() + expert * words);
               expect(view.values == matrix.values + expert * matrix.expert_bytes);
-              for (int step = 0; step < view.walk.steps(); ++step)
+              for (int step = 0; step < view.sweep.steps(); ++step)
                 for (int stream = 0; stream < cpu::kStreams; ++stream) {
-                  const int row = view.walk.row(step, stream);
+                  const int row = view.sweep.row(step, stream);
                   if (row >= rows) continue;
                   const std::size_t at = expert * matrix.scale_expert_bytes + row * matrix.scale_row_bytes;
                   for (int g = 0; g < groups; ++g) {
@@ -429,15 +429,15 @@ suite<"q8 kernels"> kernel_suite = [] {
         Weights weights(random, storage, n, k);
         for (const cpu::Q8Kernels* kernels : all_kernels()) {
           weights.lay_out_for(*kernels);
-          const cpu::Walk walk = weights.view().weights().walk;
+          const cpu::Sweep sweep = weights.view().weights().sweep;
           for (const int rows : {1, 2, 5, 8}) {
             const FloatRows x = random_rows(random, rows, k);
             const FloatRows whole = multiply(*kernels, weights.view().weights(), x);
-            const int a = random.below(walk.steps() + 1), b = random.below(walk.steps() + 1);
+            const int a = random.below(sweep.steps() + 1), b = random.below(sweep.steps() + 1);
             const cpu::Range steps{std::min(a, b), std::max(a, b)};
             const FloatRows some = multiply(*kernels, weights.view().weights(), x, steps);
             std::vector<bool> mine(n);
-            walk.for_each_run(steps, [&](int first, int count) { std::fill_n(mine.begin() + first, count, true); });
+            sweep.for_each_run(steps, [&](int first, int count) { std::fill_n(mine.begin() + first, count, true); });
             int wrong = 0;
             for (int r = 0; r < rows; ++r)
               for (int i = 0; i < n; ++i)
@@ -537,9 +537,9 @@ void test_same_as_portable(const cpu::Q8Kernels& kernels) {
           weights.lay_out_for(kernels);
           const cpu::Q8Weights w = weights.view().weights();
           const auto for_each_second_scale = [&](auto set) {  // set(word, row)
-            for (int step = 0; step < w.walk.steps(); ++step)
+            for (int step = 0; step < w.sweep.steps(); ++step)
               for (int stream = 0; stream < cpu::kStreams; ++stream)
-                set(weights.scales[(2 * step + 1) * cpu::kStreams + stream], w.walk.row(step, stream));
+                set(weights.scales[(2 * step + 1) * cpu::kStreams + stream], w.sweep.row(step, stream));
           };
           for_each_second_scale([](std::uint32_t& word, int) { word = 0; });
           const std::vector<float> first = multiply(cpu::kPortableQ8, w, {x}).front();

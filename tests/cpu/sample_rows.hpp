@@ -37,7 +37,7 @@ inline Ids sample(const FloatRows& logits, const IdRows& lists, const graph::Sel
   const Ids chosen = sample(logits, lists, selection, parts, {});
   if (!lists.empty()) return chosen;
   const int n = count_of(logits.front());
-  RowBuffer maxima(count_of(logits), cpu::kMostStretches);
+  RowBuffer maxima(count_of(logits), cpu::kMaxStretches);
   for (int r = 0; r < count_of(logits); ++r)
     in_parts(3, [&](cpu::Part part) {
       const cpu::Range mine = cpu::share(n, part);

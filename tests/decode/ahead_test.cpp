@@ -54,7 +54,7 @@ Pair long_pair(const TemporaryFolder& folder) {
 
 // The assistant drafts: k at a time, or as the policy likes.
 Speculation drafting(std::optional<int> k, bool lookup = false) {
-  std::vector<Speculation::Source> sources;
+  std::vector<Speculation::SourceKind> sources;
   sources.push_back({[] { return std::make_unique<decode::Assistant>(); }, {}});
   if (lookup) sources.push_back({[] { return std::make_unique<decode::Lookup>(256); }, {}});
   return Speculation(std::move(sources), k);

@@ -45,7 +45,7 @@ Run run(Loaded& model, decode::Session& session, const std::vector<std::int32_t>
   Run result;
   result.layers.resize(shape.layer_count);
   decode::Session::Observer observer;
-  observer.tap = [&](const link::StepResult& step) {
+  observer.step = [&](const link::StepResult& step) {
     if (step.step.tap == graph::kNone) return;
     auto& layer = result.layers[step.step.tap];
     for (std::size_t r = 0; r < step.rows; ++r) layer.insert(layer.end(), step.out[0].floats(r), step.out[0].floats(r) + shape.hidden);

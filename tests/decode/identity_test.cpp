@@ -147,7 +147,7 @@ struct Case {
 };
 
 Speculation speculation_of(const Case& c, Subject& subject, const Output& plain) {
-  std::vector<Speculation::Source> sources;
+  std::vector<Speculation::SourceKind> sources;
   const auto add = [&](std::function<std::unique_ptr<decode::DraftSource>()> make) { sources.push_back({std::move(make), {}}); };
   const auto add_test = [&](TestDraftKind kind) {
     const auto vocab = subject.model(c.threads, c.numeric).program.graph->shape.vocab;

@@ -83,7 +83,7 @@ struct Simulation {
   struct Round {
     int token = 0;  // the first of the round
     std::vector<int> offers;
-    decode::Choice choice;
+    decode::Decision decision;
     bool ahead = false;  // chosen before the round before it was observed
     int accepted = 0;
     double steps = 0;  // what it took without noise, in steps of that time
@@ -98,7 +98,7 @@ struct Simulation {
       double tokens = 0, steps = 0;
       for (const Round& round : rounds) {
         if (round.token < from_token) continue;
-        tokens += expected_tokens(acceptance, round.choice.k);
+        tokens += expected_tokens(acceptance, round.decision.k);
         steps += round.steps;
       }
       return tokens / steps;
@@ -109,15 +109,15 @@ struct Simulation {
     Random random(seed);
     Result result;
     double loss = 0, least_loss = 0;
-    std::optional<decode::Choice> chosen_ahead;
+    std::optional<decode::Decision> chosen_ahead;
     for (int token = 0; token < tokens;) {
       before_round(policy, token);
-      Round round{.token = token, .offers = {}, .choice = {}};
+      Round round{.token = token, .offers = {}, .decision = {}};
       for (const SimulatedSource& source : sources) round.offers.push_back(source.offer(token));
       round.ahead = chosen_ahead.has_value();
-      round.choice = chosen_ahead ? *chosen_ahead : policy.choose(round.offers);
-      if (runs_ahead) chosen_ahead = policy.choose_ahead(round.offers, round.choice);
-      const auto [s, k] = round.choice;
+      round.decision = chosen_ahead ? *chosen_ahead : policy.choose(round.offers);
+      if (runs_ahead) chosen_ahead = policy.choose_ahead(round.offers, round.decision);
+      const auto [s, k] = round.decision;
 
       const double draft_steps = k > 0 ? k * sources[s].draft_steps : 0;
       const double verify_steps = table(token).steps[k];

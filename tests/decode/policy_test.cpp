@@ -13,13 +13,13 @@ namespace lapidary::test {
 namespace {
 
 using namespace boost::ut;
-using decode::Choice;
+using decode::Decision;
 using decode::kMaxDrafts;
 using decode::Offer;
 using decode::RoundCosts;
 
 constexpr int kTokens = 3000;
-constexpr double kMostLoss_steps = 8.0;
+constexpr double kMaxLoss_steps = 8.0;
 
 std::vector<double> draft_steps_of(const decode::PolicyOptions& options) {
   std::vector<double> steps;
@@ -39,7 +39,7 @@ struct Policy : Engine, decode::Policy {
 // The prior knows nothing of what the tables hold.
 Policy one_source() { return Policy({.sources = {{.draft_steps = 0.1, .acceptance = 0.7}}}); }
 
-Choice choose(Policy& policy, int offer) { return policy.choose(std::span(&offer, 1)); }
+Decision choose(Policy& policy, int offer) { return policy.choose(std::span(&offer, 1)); }
 
 // The rounds of `count` tokens without acceptance.
 void reject(Policy& policy, const CostTable& table, int count) {
@@ -90,7 +90,7 @@ const suite<"policy, losses"> suite_of_losses = [] {
             simulation.runs_ahead = ahead;
             Policy policy = one_source();
             const double loss_steps = simulation.run(policy, kTokens, i).worst_loss_steps;
-            expect(loss_steps <= kMostLoss_steps) << table.name << draft_steps << i << loss_steps;
+            expect(loss_steps <= kMaxLoss_steps) << table.name << draft_steps << i << loss_steps;
           }
         });
       };
@@ -113,7 +113,7 @@ const suite<"policy, losses"> suite_of_losses = [] {
             simulation.runs_ahead = ahead;
             Policy policy = one_source();
             const double loss_steps = simulation.run(policy, kTokens, 1).worst_loss_steps;
-            expect(loss_steps <= kMostLoss_steps) << table.name << draft_steps << high << ahead << loss_steps;
+            expect(loss_steps <= kMaxLoss_steps) << table.name << draft_steps << high << ahead << loss_steps;
           }
         }
       }
@@ -129,7 +129,7 @@ const suite<"policy, losses"> suite_of_losses = [] {
       };
       Policy policy = one_source();
       const double loss_steps = simulation.run(policy, kTokens, 1).worst_loss_steps;
-      expect(loss_steps <= kMostLoss_steps) << table.name << draft_steps << loss_steps;
+      expect(loss_steps <= kMaxLoss_steps) << table.name << draft_steps << loss_steps;
     });
   };
 
@@ -137,9 +137,9 @@ const suite<"policy, losses"> suite_of_losses = [] {
     const Simulation simulation = steady(kLinear, 6, same(0));
     Policy policy({.sources = {{.draft_steps = 0.01, .acceptance = 0.99}}});
     const auto result = simulation.run(policy, kTokens, 1);
-    expect(result.worst_loss_steps <= kMostLoss_steps) << result.worst_loss_steps;
-    expect(std::any_of(result.rounds.begin(), result.rounds.end(), [](const auto& round) { return round.choice.k == 1; }));
-    expect(std::all_of(result.rounds.begin(), result.rounds.end(), [](const auto& round) { return round.choice.k <= 1; }));
+    expect(result.worst_loss_steps <= kMaxLoss_steps) << result.worst_loss_steps;
+    expect(std::any_of(result.rounds.begin(), result.rounds.end(), [](const auto& round) { return round.decision.k == 1; }));
+    expect(std::all_of(result.rounds.begin(), result.rounds.end(), [](const auto& round) { return round.decision.k <= 1; }));
   };
 };
 
@@ -259,8 +259,8 @@ const suite<"policy, sources"> suite_of_sources = [] {
   const auto share_of = [](const Simulation::Result& result, int source, bool second_offers) {
     int drafted = 0, all = 0;
     for (const auto& round : result.rounds) {
-      if (round.token < 500 || (round.offers[1] > 0) != second_offers || round.choice.k == 0) continue;
-      drafted += round.choice.source == source;
+      if (round.token < 500 || (round.offers[1] > 0) != second_offers || round.decision.k == 0) continue;
+      drafted += round.decision.source == source;
       ++all;
     }
     return all > 0 ? static_cast<double>(drafted) / all : -1;
@@ -303,9 +303,9 @@ const suite<"policy, sources"> suite_of_sources = [] {
     const auto result = simulate(3, 0.9, 0.9, now_and_then).run(policy, kTokens, 1);
     expect(share_of(result, 1, true) >= 0.9) << share_of(result, 1, true);
     int dear = 0;
-    for (const auto& round : result.rounds) dear += round.choice.source == 0;
+    for (const auto& round : result.rounds) dear += round.decision.source == 0;
     expect(dear > 0 && dear < 40) << dear;
-    expect(result.worst_loss_steps <= kMostLoss_steps) << result.worst_loss_steps;
+    expect(result.worst_loss_steps <= kMaxLoss_steps) << result.worst_loss_steps;
   };
 
   "no more is drafted than offered, nor than kmax"_test = [] {
@@ -314,8 +314,8 @@ const suite<"policy, sources"> suite_of_sources = [] {
     simulation.sources[0].offer = [](int token) { return token / 10 % (kMaxDrafts + 1); };
     int deepest = 0;
     for (const auto& round : simulation.run(policy, kTokens, 1).rounds) {
-      expect(round.choice.k <= round.offers[0] && (round.choice.k == 0) == (round.choice.source < 0));
-      deepest = std::max(deepest, round.choice.k);
+      expect(round.decision.k <= round.offers[0] && (round.decision.k == 0) == (round.decision.source < 0));
+      deepest = std::max(deepest, round.decision.k);
     }
     expect(deepest == 4_i);
   };
@@ -335,30 +335,30 @@ const suite<"policy"> suite_of_policy = [] {
 
   "ahead it chooses the same again, or one plain round to measure"_test = [] {
     const int all = kMaxDrafts, less = 1;
-    const auto ahead = [](Policy& policy, const int& offer, Choice before) {
+    const auto ahead = [](Policy& policy, const int& offer, Decision before) {
       return policy.choose_ahead(std::span(&offer, 1), before);
     };
     Policy policy = one_source();
-    expect(choose(policy, all) == Choice{} && !ahead(policy, all, {})) << "what a plain round costs is to be seen first";
+    expect(choose(policy, all) == Decision{} && !ahead(policy, all, {})) << "what a plain round costs is to be seen first";
     for (int i = 0; i < 2; ++i) policy.observe({.verify_s = 1});
     expect(choose(policy, all).k == 1_i && !ahead(policy, all, {0, 1})) << "two that cost as much as they may";
 
     static_cast<void>(steady(kMixture, 0.11, same(1)).run(policy, 500, 1));
-    Choice choice = choose(policy, all);
-    for (; choice.k == 0; choice = choose(policy, all)) policy.observe({.verify_s = Simulation::kStep_s});
-    expect(choice.k > 1);
+    Decision decision = choose(policy, all);
+    for (; decision.k == 0; decision = choose(policy, all)) policy.observe({.verify_s = Simulation::kStep_s});
+    expect(decision.k > 1);
     const double before = policy.acceptance(0, 1);
-    expect(!ahead(policy, less, choice) && policy.acceptance(0, 1) == before) << "another choice";
-    std::optional<Choice> next = ahead(policy, all, choice);
-    for (int round = 0; round < 100 && next == choice; ++round, next = ahead(policy, all, choice))
-      policy.observe({.source = 0, .drafted = choice.k, .accepted = choice.k, .draft_s = 0.11 * choice.k * Simulation::kStep_s,
-                      .verify_s = kMixture.steps[choice.k] * Simulation::kStep_s});
-    expect(next == Choice{} && policy.why_plain() == "measuring") << "a plain round is due";
-    expect(!ahead(policy, all, Choice{})) << "and one is enough";
+    expect(!ahead(policy, less, decision) && policy.acceptance(0, 1) == before) << "another decision";
+    std::optional<Decision> next = ahead(policy, all, decision);
+    for (int round = 0; round < 100 && next == decision; ++round, next = ahead(policy, all, decision))
+      policy.observe({.source = 0, .drafted = decision.k, .accepted = decision.k, .draft_s = 0.11 * decision.k * Simulation::kStep_s,
+                      .verify_s = kMixture.steps[decision.k] * Simulation::kStep_s});
+    expect(next == Decision{} && policy.why_plain() == "measuring") << "a plain round is due";
+    expect(!ahead(policy, all, Decision{})) << "and one is enough";
 
     const int none = 0;
     Policy plain = one_source();
-    expect(ahead(plain, none, {}) == Choice{}) << "where nobody drafts there is nothing to learn";
+    expect(ahead(plain, none, {}) == Decision{}) << "where nobody drafts there is nothing to learn";
   };
 
   "a fixed k is obeyed as far as the offers go"_test = [] {
@@ -388,7 +388,7 @@ const suite<"policy"> suite_of_policy = [] {
     Policy a = one_source(), b = one_source();
     const auto one = simulation.run(a, kTokens, 5), other = simulation.run(b, kTokens, 5);
     expect(std::equal(one.rounds.begin(), one.rounds.end(), other.rounds.begin(), other.rounds.end(),
-                      [](const auto& x, const auto& y) { return x.choice.k == y.choice.k && x.accepted == y.accepted; }));
+                      [](const auto& x, const auto& y) { return x.decision.k == y.decision.k && x.accepted == y.accepted; }));
   };
 
   "it knows what rounds cost and what was accepted"_test = [] {

@@ -19,7 +19,7 @@ using namespace boost::ut;
 
 // A mean of few positions scatters more.
 constexpr int kPositions = kSlowBuild ? 100 : 2000;
-constexpr double kMostDivergence = kSlowBuild ? 0.06 : 0.02, kLeastAgreement = kSlowBuild ? 0.8 : 0.9;
+constexpr double kMaxDivergence = kSlowBuild ? 0.06 : 0.02, kLeastAgreement = kSlowBuild ? 0.8 : 0.9;
 
 using Logits = std::vector<std::vector<float>>;  // by position
 
@@ -78,7 +78,7 @@ const suite<"quality of the fast mode"> quality_of_fast_mode = [] {
     expect(fatal(tokens.size() >= kPositions));
     tokens.resize(kPositions);
     const Quality quality = measure("pebble", folder, tokens);
-    expect(quality.divergence < kMostDivergence && quality.agreement > kLeastAgreement);
+    expect(quality.divergence < kMaxDivergence && quality.agreement > kLeastAgreement);
   };
 
   // Random weights are far more sensitive than trained ones.
@@ -89,7 +89,7 @@ const suite<"quality of the fast mode"> quality_of_fast_mode = [] {
       std::vector<std::int32_t> tokens;
       for (int i = 0; i < kPositions; ++i) tokens.push_back(4 + random.below(240));
       const Quality quality = measure(name, kFixtures + "/models/" + name, tokens);
-      expect(quality.divergence < kMostDivergence && quality.agreement > kLeastAgreement);
+      expect(quality.divergence < kMaxDivergence && quality.agreement > kLeastAgreement);
     };
 };
 

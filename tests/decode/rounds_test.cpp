@@ -88,13 +88,13 @@ const suite<"recorded rounds"> recorded = [] {
           Loaded model(pair.target, {.context_tokens = 256}, 1 + k % 2, pair.assistant);
           decode::Session session(model.program, *model.executor);
           DraftTrace trace;
-          const link::Tap tap = [&](const link::StepResult& result) { trace.see(result, *model.program.graph); };
+          const link::StepObserver observe = [&](const link::StepResult& result) { trace.see(result, *model.program.graph); };
           session.prefill(ids);
           std::vector<std::int32_t> stream = {session.next()};
           for (const RecordedRound& round : rounds) {
             std::vector<std::int32_t> drafts;
             decode::Session::RoundHooks hooks;
-            hooks.tap = &tap;
+            hooks.observe = &observe;
             hooks.prune = [&](std::span<const std::int32_t> made) {
               drafts.assign(made.begin(), made.end());
               return static_cast<int>(made.size());

@@ -37,7 +37,7 @@ using Make = std::function<std::unique_ptr<decode::DraftSource>()>;
 const Make kAssistant = [] { return std::make_unique<decode::Assistant>(); };
 
 Speculation drafting(Make source, std::optional<int> k) {
-  std::vector<Speculation::Source> sources;
+  std::vector<Speculation::SourceKind> sources;
   sources.push_back({std::move(source), {}});
   return Speculation(std::move(sources), k);
 }
@@ -176,7 +176,7 @@ const suite<"speculation"> speculation = [] {
     Loaded model(kPair.target, {.context_tokens = 512});
     const Tokens text = plain_text(model, 400);
     double time_s = 0;
-    std::vector<Speculation::Source> sources;
+    std::vector<Speculation::SourceKind> sources;
     sources.push_back({[&] { return std::make_unique<TestDrafts>(TestDraftKind::oracle, text, kPrompt.size(), 256, 1); }, {}});
     Speculation drafts(std::move(sources), std::nullopt, [&] { return time_s += 1.0; });
     Session session(model.program, *model.executor);

@@ -89,7 +89,7 @@ std::vector<Text> texts() {
 }
 
 Speculation drafting(const Text& text, std::optional<int> k) {
-  std::vector<Speculation::Source> sources;
+  std::vector<Speculation::SourceKind> sources;
   const auto scripted = [&](TestDraftKind kind) {
     return [=, &text] { return std::make_unique<TestDrafts>(kind, text.alone, text.prompt.size(), kVocab, 3); };
   };
@@ -262,7 +262,7 @@ const suite<"together"> together = [] {
     std::vector<Text> all = texts();
     generate_alone(model, all);
     double time_s = 0;
-    std::vector<Speculation::Source> sources;
+    std::vector<Speculation::SourceKind> sources;
     sources.push_back({[] { return std::make_unique<decode::Assistant>(); }, {}});
     Speculation speculation(std::move(sources), std::nullopt, [&] { return time_s += 1.0; });
     std::deque<Session> sessions;

@@ -93,7 +93,7 @@ int play(int threads, const std::function<Speculation()>& make_speculation, grap
 }
 
 Speculation drafting(std::unique_ptr<decode::DraftSource> (*source)(), int k) {
-  std::vector<Speculation::Source> sources;
+  std::vector<Speculation::SourceKind> sources;
   sources.push_back({source, {}});
   return Speculation(std::move(sources), k);
 }

@@ -79,7 +79,7 @@ const suite<"memory plan"> plans = [] {
       const std::size_t threads = 2 * cpu::q8_room_size(program).bytes(), more = program.plan.room_bytes - threads;
       const std::size_t attention = numeric == link::Numeric::fast ? sizeof(cpu::AttentionRoom) : 0;
       expect((threads > 0) == (numeric == link::Numeric::fast));
-      expect(more == attention + program.plan.verify_rows * cpu::kMostStretches * sizeof(float)) << more;
+      expect(more == attention + program.plan.verify_rows * cpu::kMaxStretches * sizeof(float)) << more;
     }
   };
 

@@ -89,7 +89,7 @@ const suite<"metal rows"> rows = [] {
 // pebble's continuation of a prompt, with drafts by `source` (null: the assistant), k at a time; k = 0: none.
 Tokens continued(Loaded& model, const Tokens& prompt, const graph::Sampling& sampling, int tokens, int k,
                  std::function<std::unique_ptr<decode::DraftSource>()> source = nullptr) {
-  std::vector<decode::Speculation::Source> sources;
+  std::vector<decode::Speculation::SourceKind> sources;
   if (!source) source = [] { return std::make_unique<decode::Assistant>(); };
   if (k > 0) sources.push_back({source, {}});
   decode::Speculation speculation(std::move(sources), k);
@@ -229,7 +229,7 @@ const suite<"metal device"> device = [] {
     session.prefill(random_tokens(200, gpu::kKvRange - 20));
     const Tokens tokens = random_tokens(200, 8);
     for (std::size_t width = 1; width <= 8; ++width) session.forward(std::span(tokens).first(width));
-    std::vector<decode::Speculation::Source> sources;
+    std::vector<decode::Speculation::SourceKind> sources;
     sources.push_back({[] { return std::make_unique<decode::Assistant>(); }, {}});
     decode::Speculation speculation(std::move(sources), 3);
     decode::Generation generation(session, tokens, {.max_tokens = 10, .speculation = &speculation});
@@ -245,7 +245,7 @@ const suite<"metal device"> device = [] {
     Loaded model(pair.target, {.context_tokens = 256}, 1, pair.assistant);
     for (const int k : {0, 3})
       for (const bool wants_logits : {false, true}) {
-        std::vector<decode::Speculation::Source> sources;
+        std::vector<decode::Speculation::SourceKind> sources;
         sources.push_back({[] { return std::make_unique<decode::Assistant>(); }, {}});
         decode::Speculation speculation(std::move(sources), k);
         decode::Session session(model.program, *model.executor);
@@ -270,7 +270,7 @@ const suite<"metal device"> device = [] {
         return error && error->message() == "[metal] run, expected it to complete, got: a test wanted it to fail";
       };
       {
-        std::vector<decode::Speculation::Source> sources;
+        std::vector<decode::Speculation::SourceKind> sources;
         sources.push_back({[] { return std::make_unique<decode::Assistant>(); }, {}});
         decode::Speculation speculation(std::move(sources), k);
         decode::Generation generation(session, random_tokens(200, 5), {.max_tokens = 60, .speculation = &speculation});

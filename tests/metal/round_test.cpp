@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "metal/memory.hpp"
+#include "metal/device_memory.hpp"
 #include "metal/stage.hpp"
 #include "support/round_cases.hpp"
 
@@ -77,8 +77,8 @@ reference::Accepted accept(const Round& round, const Ids& counts, int variant) {
   stage.run().row_count = count_of(round.rows);
   stage.run().first_output = round.first_output;
   metal::layout::RunSeat& seat = stage.run().seats[0];
-  seat.has_choice = !counts.empty() || variant / 2 % 2;
-  seat.choice.has_counts = !counts.empty() || !seat.has_choice;
+  seat.samples = !counts.empty() || variant / 2 % 2;
+  seat.sampling.has_counts = !counts.empty() || !seat.samples;
   const States states(stage, round.slot, round.state);
   stage.row_table(round.rows);
   IdRows chosen_rows;
@@ -131,7 +131,7 @@ suite<"rounds on the device"> round_suite = [] {
     run.seat_count = 3;
     for (int s = 0, first = 0; s < 3; first += run.seats[s++].count) {
       const int drafted = states[static_cast<std::size_t>(slots[s])].drafted;
-      run.seats[s] = {.slot = slots[s], .first = first, .count = drafted + 1, .drafts = drafted, .has_choice = 0, .choice = {}};
+      run.seats[s] = {.slot = slots[s], .first = first, .count = drafted + 1, .drafts = drafted, .samples = 0, .sampling = {}};
     }
   };
   const auto some_states = [] {
@@ -195,7 +195,7 @@ struct RunMemory {
 suite<"begin_run"> begin_suite = [] {
   "a run is brought to its place with the rows, masks and biases that it has"_test = [] {
     for (const int rows : {1, 8, 299})
-      for (const bool has_choice : {false, true})
+      for (const bool samples : {false, true})
         for (const int masks : {0, 1, 3})
           for (const int biases : {0, 4}) {
             const int mask_words = masks ? 200 : 0;
@@ -209,22 +209,22 @@ suite<"begin_run"> begin_suite = [] {
             run.output_count = 3;
             run.place = 2;
             metal::layout::RunSeat& seat = run.seats[0];
-            seat.has_choice = has_choice;
+            seat.samples = samples;
             seat.count = 3;
-            seat.choice.temperature = 0.5f;
-            seat.choice.stream = 77;
-            seat.choice.bias_count = biases;
-            seat.choice.mask_words = mask_words;
-            seat.choice.mask_stride_words = masks > 1 ? mask_words + 1 : 0;
+            seat.sampling.temperature = 0.5f;
+            seat.sampling.stream = 77;
+            seat.sampling.bias_count = biases;
+            seat.sampling.mask_words = mask_words;
+            seat.sampling.mask_stride_words = masks > 1 ? mask_words + 1 : 0;
             constexpr std::uint32_t kFrom = 1000, kTo = 5000000;
             const metal::RunPlaces from = RunMemory::filled(stage, kFrom, run);
             const metal::RunPlaces to = RunMemory::filled(stage, kTo, metal::layout::Run{});
             run_alone({begin_run(from, to)}, 1);
             expect(std::memcmp(contents<std::byte>(to.run), &run, sizeof run) == 0);
             expect(eq(RunMemory::copied(from.rows, to.rows, kTo, RunMemory::kRows * 4), rows * 4));
-            const int words = !has_choice ? 0 : masks > 1 ? 3 * mask_words + 2 : mask_words;
+            const int words = !samples ? 0 : masks > 1 ? 3 * mask_words + 2 : mask_words;
             expect(eq(RunMemory::copied(from.masks, to.masks, kTo, RunMemory::kWords), words));
-            expect(eq(RunMemory::copied(from.biases, to.biases, kTo, RunMemory::kBiases * 2), has_choice ? biases * 2 : 0));
+            expect(eq(RunMemory::copied(from.biases, to.biases, kTo, RunMemory::kBiases * 2), samples ? biases * 2 : 0));
           }
   };
 };

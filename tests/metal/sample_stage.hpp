@@ -52,8 +52,8 @@ inline Ids choose(const Choosing& from, int threads = 0) {
     for (const auto& mask : masks) words.insert(words.end(), mask.begin(), mask.end());
     for (const auto& [token, bias] : sampling.bias) biases.push_back({token, bias});
     const int mask_words = masks.empty() ? 0 : static_cast<int>(masks.front().size());
-    stage.run().seats[0].has_choice = 1;
-    stage.run().seats[0].choice = {
+    stage.run().seats[0].samples = 1;
+    stage.run().seats[0].sampling = {
         .repetition = sampling.repetition, .presence = sampling.presence, .frequency = sampling.frequency,
         .temperature = sampling.temperature, .top_k = sampling.top_k, .top_p = sampling.top_p, .min_p = sampling.min_p,
         .seed_low = static_cast<std::uint32_t>(sampling.seed), .seed_high = static_cast<std::uint32_t>(sampling.seed >> 32),

@@ -70,7 +70,7 @@ class Stage {
   metal::layout::Run& run() { return run_; }
   int rows() const { return rows_; }
 
-  // Memory with these bytes; lives as long as the stage. Ends where a page ends, so that what is read behind it is noticed.
+  // DeviceMemory with these bytes; lives as long as the stage. Ends where a page ends, so that what is read behind it is noticed.
   metal::Slice hold(const void* data, std::size_t bytes) {
     auto buffer = gpu().allocate(bytes, "stage");
     if (data) std::memcpy(buffer->contents(), data, bytes);

@@ -9,20 +9,20 @@ namespace lapidary::test {
 
 class ObservedExecutor final : public ForwardingExecutor {
  public:
-  ObservedExecutor(link::Executor& inner, link::Tap tap) : ForwardingExecutor(inner), tap_(std::move(tap)) {}
+  ObservedExecutor(link::Executor& inner, link::StepObserver observe) : ForwardingExecutor(inner), observe_(std::move(observe)) {}
 
   link::RunId submit(link::Play play, std::span<const link::Seat> seats, const link::Watch& watch) override {
-    const link::Tap both = [&](const link::StepResult& result) {
-      tap_(result);
-      if (watch.tap) (*watch.tap)(result);
+    const link::StepObserver both = [&](const link::StepResult& result) {
+      observe_(result);
+      if (watch.observe) (*watch.observe)(result);
     };
     link::Watch observed = watch;
-    observed.tap = &both;
+    observed.observe = &both;
     return ForwardingExecutor::submit(play, seats, observed);
   }
 
  private:
-  link::Tap tap_;
+  link::StepObserver observe_;
 };
 
 }  // namespace lapidary::test

@@ -4,7 +4,7 @@
 
 #include "graph/row.hpp"
 #include "metal/check/cases.hpp"
-#include "metal/memory.hpp"
+#include "metal/device_memory.hpp"
 
 namespace lapidary::metal::check {
 namespace {
@@ -131,8 +131,8 @@ Finding sample(Workbench& bench, const Choosing& from, bool asked) {
   trial.bound.biases = bench.hold(biases);
   const graph::Sampling& s = from.sampling;
   trial.run.seat_count = 1;
-  trial.run.seats[0].has_choice = asked;
-  trial.run.seats[0].choice = {.repetition = s.repetition, .presence = s.presence, .frequency = s.frequency,
+  trial.run.seats[0].samples = asked;
+  trial.run.seats[0].sampling = {.repetition = s.repetition, .presence = s.presence, .frequency = s.frequency,
                                .temperature = s.temperature, .top_k = s.top_k, .top_p = s.top_p, .min_p = s.min_p,
                                .seed_low = static_cast<std::uint32_t>(s.seed),
                                .seed_high = static_cast<std::uint32_t>(s.seed >> 32), .stream = s.stream,
@@ -290,7 +290,7 @@ Finding accept(Workbench& bench) {
 
   StateStep step(bench, Op::accept, graph::RowSet::verify, kDrafted + 1, {.n = {kHidden}});
   step.params.vocab = kVocab;
-  step.run.seats[0].has_choice = step.run.seats[0].choice.has_counts = 1;
+  step.run.seats[0].samples = step.run.seats[0].sampling.has_counts = 1;
   step.run.place = 1;
   return examine_state(bench, [&] {
     std::vector<graph::Row> rows;
@@ -321,11 +321,11 @@ Finding begin_of_run(Workbench& bench) {
   constexpr int kWords = 40, kBiases = 5;
   layout::Run run{.slot = 2, .seat = 0, .row_count = 300, .first_output = 1, .output_count = 3, .host_rows = 300, .place = 3,
                   .seat_count = 1, .seats = {}};
-  run.seats[0] = {.slot = 2, .first = 0, .count = 3, .drafts = 0, .has_choice = 1, .choice = {}};
-  layout::Choice& choice = run.seats[0].choice;
-  choice.temperature = 0.5f;
-  choice.mask_words = choice.mask_stride_words = kWords;
-  choice.bias_count = kBiases;
+  run.seats[0] = {.slot = 2, .first = 0, .count = 3, .drafts = 0, .samples = 1, .sampling = {}};
+  layout::Sampling& sampling = run.seats[0].sampling;
+  sampling.temperature = 0.5f;
+  sampling.mask_words = sampling.mask_stride_words = kWords;
+  sampling.bias_count = kBiases;
   std::vector<std::int32_t> rows(static_cast<std::size_t>(run.row_count) * 4), masks(kWords * 3), biases(kBiases * 2);
   for (auto* values : {&rows, &masks, &biases})
     for (std::int32_t& value : *values) value = static_cast<std::int32_t>(random.below(~0u));

@@ -6,7 +6,7 @@
 namespace softmetal {
 namespace {
 
-constexpr NS::UInteger kMostInlineBytes = 4096;
+constexpr NS::UInteger kMaxInlineBytes = 4096;
 constexpr unsigned kConstantAlignment = 4;  // of offsets into buffers in constant memory, on Apple's devices
 
 std::string place(const Kernel& kernel, int index) {
@@ -79,8 +79,8 @@ void Bindings::set_offset(NS::UInteger offset, NS::UInteger index) {
 
 void Bindings::set_bytes(const void* bytes, NS::UInteger length, NS::UInteger index) {
   if (index >= kMaxBuffers) fail("buffer index " + std::to_string(index) + ", there are " + std::to_string(+kMaxBuffers));
-  if (length == 0 || length > kMostInlineBytes)
-    fail("setBytes of " + std::to_string(length) + " bytes, the most is " + std::to_string(kMostInlineBytes));
+  if (length == 0 || length > kMaxInlineBytes)
+    fail("setBytes of " + std::to_string(length) + " bytes, the most is " + std::to_string(kMaxInlineBytes));
   const auto* begin = static_cast<const std::byte*>(bytes);
   buffers[index] = {nullptr, 0, std::make_shared<std::vector<std::byte>>(begin, begin + length)};
 }

@@ -16,7 +16,7 @@ NS::String* const MTLCommonCounterSetTimestamp = MTLSTR("timestamp");
 namespace softmetal {
 namespace {
 
-constexpr NS::UInteger kMostSamples = 4096;  // 32 KiB, what Apple's devices take
+constexpr NS::UInteger kMaxSamples = 4096;  // 32 KiB, what Apple's devices take
 
 // An array that owns what was just made.
 template <class T>
@@ -64,7 +64,7 @@ NS::Data* CounterSampleBuffer::resolve(NS::Range range) {
 MTL::Device* CounterSampleBuffer::device() const { return the_device(); }
 
 CounterSampleBuffer* new_sample_buffer(const CounterSampleDescriptor& descriptor, NS::Error** error) {
-  if (!descriptor.counter_set || descriptor.sample_count == 0 || descriptor.sample_count > kMostSamples) {
+  if (!descriptor.counter_set || descriptor.sample_count == 0 || descriptor.sample_count > kMaxSamples) {
     set_error(error, MTL::CounterSampleBufferErrorInvalid, "a sample buffer needs a counter set and 1 to 4096 samples");
     return nullptr;
   }

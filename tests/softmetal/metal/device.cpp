@@ -81,8 +81,8 @@ struct Device : Implements<Device, MTL::Device> {
   MTL::IndirectCommandBuffer* new_indirect_commands(const MTL::IndirectCommandBufferDescriptor* descriptor,
                                                     NS::UInteger count, MTL::ResourceOptions) {
     const IndirectDescriptor& wanted = *as<IndirectDescriptor>(descriptor);
-    constexpr NS::UInteger kMostCommands = 16384;
-    if (count == 0 || count > kMostCommands)
+    constexpr NS::UInteger kMaxCommands = 16384;
+    if (count == 0 || count > kMaxCommands)
       fail("an indirect command buffer of " + std::to_string(count) + " commands, expected 1 to 16384");
     if (wanted.max_buffers > kMaxBuffers || wanted.max_threadgroup_memory > kMaxThreadgroupArguments)
       fail("an indirect command buffer for more arguments than there are");

@@ -16,11 +16,11 @@ namespace softmetal {
 namespace {
 
 // Memory of a heap is not cleared; NaN shows where a kernel counts on it.
-constexpr std::size_t kMostPoisonedBytes = 64u << 20;
+constexpr std::size_t kMaxPoisonedBytes = 64u << 20;
 
 std::size_t round_up(std::size_t bytes, std::size_t step) { return (bytes + step - 1) / step * step; }
 
-void poison(std::byte* data, std::size_t bytes) { std::memset(data, 0xff, std::min(bytes, kMostPoisonedBytes)); }
+void poison(std::byte* data, std::size_t bytes) { std::memset(data, 0xff, std::min(bytes, kMaxPoisonedBytes)); }
 
 }  // namespace
 

@@ -10,7 +10,7 @@ namespace softmetal::checker {
 namespace {
 
 constexpr std::size_t kPageBits = 12, kPageBytes = 1 << kPageBits, kWordBytes = 4;
-constexpr std::size_t kMostReports = 8;
+constexpr std::size_t kMaxReports = 8;
 
 // The last access of a kind: by which thread, and how far its clocks had run.
 struct Access {
@@ -55,7 +55,7 @@ State& state() {
 
 void report(const Lane& lane, const std::string& what, unsigned bytes, const std::string& where, const void* code) {
   State& now = state();
-  if (++now.report_count > kMostReports) return;
+  if (++now.report_count > kMaxReports) return;
   const Threadgroup& group = *lane.group;
   now.reports.push_back({what + ": " + std::to_string(bytes) + " bytes" + where + ", kernel " +
                              group.dispatch->kernel->name + ", threadgroup (" + std::to_string(group.position[0]) + ", " +
@@ -195,7 +195,7 @@ std::string take_reports() {
   State& now = state();
   std::string text;
   for (const Report& one : now.reports) text += one.text + ", " + source_of(one.code) + "\n";
-  if (now.report_count > kMostReports) text += "and " + std::to_string(now.report_count - kMostReports) + " more\n";
+  if (now.report_count > kMaxReports) text += "and " + std::to_string(now.report_count - kMaxReports) + " more\n";
   now.reports.clear();
   now.report_count = 0;
   return text;

@@ -7,9 +7,9 @@
 
 namespace lapidary::metal {
 
-class Memory {
+class DeviceMemory {
  public:
-  Memory(const Gpu& gpu, const link::Program& program);
+  DeviceMemory(const Gpu& gpu, const link::Program& program);
 
   Slice arena, kv;
   Slice params;                        // layout::Step, one each kParamsStride

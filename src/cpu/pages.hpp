@@ -6,12 +6,12 @@
 
 namespace lapidary::cpu {
 
-class Memory {
+class Pages {
  public:
-  explicit Memory(std::size_t bytes);
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-  ~Memory();
+  explicit Pages(std::size_t bytes);
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  ~Pages();
 
   std::byte* data() const { return data_; }
   void use_huge_pages();  // where the system has them

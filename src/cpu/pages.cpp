@@ -1,4 +1,4 @@
-#include "cpu/memory.hpp"
+#include "cpu/pages.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -12,7 +12,7 @@
 
 namespace lapidary::cpu {
 
-Memory::Memory(std::size_t bytes) : bytes_(bytes) {
+Pages::Pages(std::size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED)
@@ -20,17 +20,17 @@ Memory::Memory(std::size_t bytes) : bytes_(bytes) {
   data_ = static_cast<std::byte*>(at);
 }
 
-Memory::~Memory() {
+Pages::~Pages() {
   if (data_) munmap(data_, bytes_);
 }
 
-void Memory::use_huge_pages() {
+void Pages::use_huge_pages() {
 #if defined(MADV_HUGEPAGE)
   if (bytes_) madvise(data_, bytes_, MADV_HUGEPAGE);  // a wish: what comes of it does not matter
 #endif
 }
 
-void Memory::commit() { std::memset(data_, 0, bytes_); }
+void Pages::commit() { std::memset(data_, 0, bytes_); }
 
 void lock(std::span<const std::byte> bytes) {
   if (bytes.empty() || mlock(bytes.data(), bytes.size()) == 0) return;

@@ -1,4 +1,4 @@
-#include "metal/memory.hpp"
+#include "metal/device_memory.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -10,7 +10,7 @@ namespace lapidary::metal {
 namespace {
 
 struct Size {
-  Slice Memory::*slice;
+  Slice DeviceMemory::*slice;
   std::size_t bytes;
   const char* label;
 };
@@ -20,14 +20,14 @@ std::size_t mask_words_of(const link::Program& program) { return (static_cast<st
 std::vector<Size> sizes_of(const link::Program& program) {
   const link::MemoryPlan& plan = program.plan;
   const auto sessions = static_cast<std::size_t>(plan.sessions), vocab = static_cast<std::size_t>(program.graph->shape.vocab);
-  return {{&Memory::arena, plan.arena_bytes, "arena"},
-          {&Memory::kv, plan.kv_bytes, "K/V"},
-          {&Memory::params, step_count(*program.graph) * Memory::kParamsStride, "steps"},
-          {&Memory::states, sessions * sizeof(layout::RoundState), "round states"},
-          {&Memory::results, kRunsInFlight * layout::kSeatsMax * sizeof(layout::RoundResult), "round results"},
-          {&Memory::counts, sessions * vocab * sizeof(std::int32_t), "token counts"},
-          {&Memory::draft_row, sizeof(layout::Row), "draft row"},
-          {&Memory::scratch, attention_scratch_bytes(program), "attention scratch"}};
+  return {{&DeviceMemory::arena, plan.arena_bytes, "arena"},
+          {&DeviceMemory::kv, plan.kv_bytes, "K/V"},
+          {&DeviceMemory::params, step_count(*program.graph) * DeviceMemory::kParamsStride, "steps"},
+          {&DeviceMemory::states, sessions * sizeof(layout::RoundState), "round states"},
+          {&DeviceMemory::results, kRunsInFlight * layout::kSeatsMax * sizeof(layout::RoundResult), "round results"},
+          {&DeviceMemory::counts, sessions * vocab * sizeof(std::int32_t), "token counts"},
+          {&DeviceMemory::draft_row, sizeof(layout::Row), "draft row"},
+          {&DeviceMemory::scratch, attention_scratch_bytes(program), "attention scratch"}};
 }
 
 struct RunSize {
@@ -56,12 +56,12 @@ std::size_t step_count(const graph::Graph& graph) {
 std::size_t room_bytes(const link::Program& program) {
   std::size_t bytes = 0;
   for (const Size& size : sizes_of(program))
-    if (size.slice != &Memory::arena && size.slice != &Memory::kv) bytes += size.bytes;
+    if (size.slice != &DeviceMemory::arena && size.slice != &DeviceMemory::kv) bytes += size.bytes;
   for (const RunSize& size : run_sizes_of(program)) bytes += size.bytes * (1 + kRunsInFlight);
   return bytes + program.plan.constants_bytes;  // norms and orders once more, where the device reads them
 }
 
-Memory::Memory(const Gpu& gpu, const link::Program& program) : mask_words_(mask_words_of(program)) {
+DeviceMemory::DeviceMemory(const Gpu& gpu, const link::Program& program) : mask_words_(mask_words_of(program)) {
   const Pool pool;
   struct Wanted {
     Slice& slice;

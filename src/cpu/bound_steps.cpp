@@ -1,0 +1,163 @@
+#include "cpu/bound_steps.hpp"
+
+#include <algorithm>
+
+#include "cpu/q8_steps.hpp"
+
+namespace lapidary::cpu {
+
+using graph::BufferId;
+using graph::Op;
+using graph::Region;
+using graph::SegmentId;
+using graph::Step;
+
+BoundSteps::BoundSteps(const link::Program& program, const Instructions& instructions, Team& team)
+    : program_(program), instructions_(instructions), arena_(program.plan.arena_bytes), kv_(program.plan.kv_bytes),
+      scales_(q8_scale_bytes(program, *instructions.products)),
+      rooms_(q8_room_size(program).bytes() * static_cast<std::size_t>(program.plan.threads)) {
+  prepare_memory();
+  lay_out_caches();
+  repack_scales(team);
+  lay_out_rooms();
+  bool finds_maxima = false;
+  for (int id = 0; id < graph::kSegmentCount; ++id)
+    if (static_cast<SegmentId>(id) != SegmentId::draft || program.assistant) record(static_cast<SegmentId>(id), finds_maxima);
+}
+
+// Before anything is written to it: pages are as large as they were when they were first touched.
+void BoundSteps::prepare_memory() {
+  const link::BackendOptions& options = program_.backend_options;
+  for (Pages* memory : {&arena_, &kv_, &scales_, &rooms_}) {
+    if (options.huge_pages) memory->use_huge_pages();
+    if (options.lock_memory) lock(memory->bytes());
+  }
+  arena_.commit();
+  if (options.warm_up) kv_.commit();
+  for (const Checkpoint* checkpoint : {&program_.checkpoint, program_.assistant ? &*program_.assistant : nullptr}) {
+    if (!checkpoint) continue;
+    for (const std::span<const std::byte> file : checkpoint->mappings()) {
+      if (options.lock_memory) lock(file);
+      if (options.warm_up) touch(file);
+    }
+  }
+}
+
+void BoundSteps::lay_out_caches() {
+  for (int l = 0; l < program_.graph->shape.layer_count; ++l) {
+    const link::KvPlacement& kv = program_.plan.kv[l];
+    const graph::LayerShape& layer = program_.graph->shape.layers[l];
+    const auto lay_out = [&](auto& cache) {
+      using Element = std::remove_pointer_t<decltype(cache.k)>;
+      cache = {reinterpret_cast<Element*>(kv_.data() + kv.k_offset_bytes),
+               reinterpret_cast<Element*>(kv_.data() + kv.v_offset_bytes), layer.kv_heads, layer.head_dim,
+               kv.capacity, program_.plan.session_bytes / sizeof(Element)};
+    };
+    if (program_.plan.kv_format == link::kKvBf16) lay_out(caches_bf16_.emplace_back());
+    else lay_out(caches_.emplace_back());
+  }
+}
+
+// Every thread does some rows of the list of matrices and experts.
+void BoundSteps::repack_scales(Team& team) {
+  struct Job {
+    const link::Matrix* matrix;
+    int expert;
+    std::uint32_t* scales;
+  };
+  std::vector<Job> jobs;
+  auto* at = reinterpret_cast<std::uint32_t*>(scales_.data());
+  q8_matrices_.resize(program_.matrices.size());
+  for (const graph::Segment& segment : program_.graph->segments)
+    for (const Step& step : segment.steps) {
+      if (!is_q8(program_, step)) continue;
+      for (const graph::WeightId id : step.weights) {
+        if (id == graph::kNone || q8_matrices_[id].matrix) continue;
+        const link::Matrix& matrix = program_.matrices[id];
+        q8_matrices_[id] = Q8Matrix(*instructions_.products, matrix, at);
+        for (int expert = 0; expert < std::max(1, matrix.experts); ++expert, at += scale_words(*instructions_.products, matrix))
+          jobs.push_back({&matrix, expert, at});
+      }
+    }
+  if (jobs.empty()) return;
+  team.run([&](Part part) {
+    for (std::size_t i = static_cast<std::size_t>(part.index); i < jobs.size(); i += static_cast<std::size_t>(part.count))
+      interleave_scales(*instructions_.products, *jobs[i].matrix, jobs[i].expert, jobs[i].scales);
+  });
+}
+
+void BoundSteps::lay_out_rooms() {
+  const Q8RoomSize room = q8_room_size(program_);
+  if (!room.bytes()) return;
+  for (int thread = 0; thread < program_.plan.threads; ++thread) {
+    std::byte* at = rooms_.data() + room.bytes() * static_cast<std::size_t>(thread);
+    thread_rooms_.push_back({.q = reinterpret_cast<std::int8_t*>(at),
+                             .factors = reinterpret_cast<float*>(at + room.quantised_bytes()),
+                             .products = reinterpret_cast<float*>(at + room.quantised_bytes() + room.factor_bytes()),
+                             .output_stride = room.outputs});
+  }
+}
+
+BoundOperand BoundSteps::bind(const graph::Segment& segment, BufferId id) const {
+  if (id == graph::kNone) return {};
+  const graph::Buffer& buffer = segment.buffers[id];
+  BoundOperand operand{.row_bytes = static_cast<std::size_t>(buffer.row_bytes),
+              .stride_bytes = static_cast<std::size_t>(row_stride(buffer)), .region = buffer.region};
+  const auto row_capacity = static_cast<std::size_t>(std::max(program_.plan.chunk_rows, program_.plan.verify_rows));
+  std::byte* rows = arena_.data() + program_.plan.output_region_bytes;
+  switch (buffer.region) {
+    case Region::outputs: operand.data = arena_.data() + buffer.offset * program_.plan.verify_rows; break;
+    case Region::rows: operand.data = rows + buffer.offset * row_capacity; break;
+    case Region::draft: operand.data = rows + buffer.offset; break;
+    case Region::session:
+      operand.data = kv_.data() + program_.plan.carry_offset_bytes + buffer.offset;
+      operand.stride_bytes = 0;
+      break;
+  }
+  return operand;
+}
+
+// finds_maxima: does the last head in the list? Heads come before those who choose by their logits.
+void BoundSteps::record(SegmentId id, bool& finds_maxima) {
+  const graph::Segment& segment = program_.graph->segment(id);
+  auto& list = segments_[static_cast<std::size_t>(id)];
+  for (const Step& step : segment.steps) {
+    CpuStep& bound = list.emplace_back();
+    bound.step = &step;
+    for (std::size_t i = 0; i < step.in.size(); ++i) bound.in[i] = bind(segment, step.in[i]);
+    for (std::size_t i = 0; i < step.out.size(); ++i) bound.out[i] = bind(segment, step.out[i]);
+    for (std::size_t i = 0; i < step.weights.size(); ++i) {
+      const graph::WeightId weight = step.weights[i];
+      if (weight == graph::kNone) continue;
+      bound.vectors[i] = program_.vectors[weight];
+      bound.ids[i] = program_.ids[weight];
+      if (!program_.matrices[weight].values) continue;
+      bound.q8_matrices[bound.matrix_count] = q8_matrices_[weight];
+      bound.matrices[bound.matrix_count++] = &program_.matrices[weight];
+    }
+    bound.q8 = is_q8(program_, step);
+    if (step.op == Op::linear_softcap) finds_maxima = bound.q8;
+    bound.has_maxima = step.op == Op::sample && finds_maxima && step.in[1] == graph::kNone;
+    if (step.constants != graph::kNone) bound.constants = program_.graph->constants[step.constants];
+    if (step.op == Op::attention || step.dims.owns_kv) {
+      if (program_.plan.kv_format == link::kKvBf16) bound.cache_bf16 = &caches_bf16_[step.dims.kv_layer];
+      else bound.cache = &caches_[step.dims.kv_layer];
+    }
+  }
+}
+
+void BoundSteps::read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const {
+  if (program_.plan.kv_format == link::kKvF32) {
+    const link::KvCache& cache = caches_[layer];
+    std::copy_n(cache.k + cache.index(slot, kv_head, position), k.size(), k.data());
+    std::copy_n(cache.v + cache.index(slot, kv_head, position), v.size(), v.data());
+    return;
+  }
+  const link::KvCacheBf16& cache = caches_bf16_[layer];
+  for (std::size_t i = 0; i < k.size(); ++i) {
+    k[i] = numeric::from_bf16(cache.k[cache.key_index(slot, kv_head, position, static_cast<int>(i))]);
+    v[i] = numeric::from_bf16(cache.v[cache.value_index(slot, kv_head, position, static_cast<int>(i))]);
+  }
+}
+
+}  // namespace lapidary::cpu
