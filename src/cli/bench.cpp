@@ -24,6 +24,7 @@ struct BenchFlags {
   std::vector<int> prompts = {64};
   std::vector<int> generations = {32};
   std::vector<int> widths;
+  std::vector<int> sessions;
   int depth = 0;
   bool ops = false, json = false, peer_lines = false;
   std::string timeline;
@@ -47,6 +48,7 @@ double at_rank(std::vector<double> times_s, double rank) {
 
 // Tokens before anything is measured: enough for nearly all experts, whose weights are mapped when they are used first.
 constexpr int kWarmUp = 64;
+constexpr int kRounds = 20;  // of each kind, when rounds are compared
 
 class Bench {
  public:
@@ -67,6 +69,7 @@ class Bench {
     for (const int n : flags_.generations)
       if (n) decode(n);
     for (const int width : flags_.widths) round(width);
+    for (const int count : flags_.sessions) sessions(count);
     if (flags_.ops) breakdown();
     if (!flags_.timeline.empty()) timeline();
     if (!flags_.peer_lines) memory();
@@ -79,6 +82,10 @@ class Bench {
     for (const auto* lengths : {&flags.prompts, &flags.generations})
       for (const int n : *lengths) longest = std::max(longest, n + flags.depth);
     if (!flags.widths.empty()) longest = std::max(longest, flags.depth + 8);
+    if (!flags.sessions.empty()) {
+      longest = std::max(longest, flags.depth + 8 + kRounds);
+      flags.model.options.sessions = std::ranges::max(flags.sessions) + 1;
+    }
     if (!flags.model.options.context_tokens) flags.model.options.context_tokens = longest;
     return flags;
   }
@@ -136,12 +143,11 @@ class Bench {
 
   // Rounds of so many rows against rounds of one, in turns.
   void round(int width) {
-    constexpr int kTimes = 20;
     std::vector<double> alone_s, together_s;
     const auto tokens = some_tokens(width, session_.vocab());
     fill(std::max(1, flags_.depth));
     const std::int32_t length = session_.length();
-    for (int i = 0; i < kTimes; ++i)
+    for (int i = 0; i < kRounds; ++i)
       for (const int rows : {1, width}) {
         const Clock::time_point begin = Clock::now();
         session_.forward(std::span(tokens).first(static_cast<std::size_t>(rows)));
@@ -152,6 +158,36 @@ class Bench {
     const double one_s = at_rank(width == 1 ? together_s : alone_s, 0.5), s = at_rank(together_s, 0.5);
     if (is_for_people()) std::printf("round of %d rows      %9.2f ms, %.2f of one row\n", width, s * 1e3, s / one_s);
     else print(Value::Object{{"test", "round"}, {"rows", width}, {"depth", flags_.depth}, {"ms", s * 1e3}, {"of_one_row", s / one_s}});
+  }
+
+  // Rounds of so many sessions with a row each against rounds of as many rows of one more session, in turns.
+  void sessions(int count) {
+    std::vector<double> rows_s, sessions_s;
+    std::vector<std::unique_ptr<decode::Session>> others;
+    std::vector<decode::Session::Player> players;
+    const decode::Session::RoundHooks hooks;
+    for (int slot = 1; slot <= count; ++slot) {
+      others.push_back(std::make_unique<decode::Session>(program_, *executor_, slot));
+      others.back()->prefill(some_tokens(std::max(1, flags_.depth), session_.vocab()));
+      players.push_back({.session = others.back().get(), .hooks = &hooks});
+    }
+    const auto tokens = some_tokens(count, session_.vocab());
+    fill(std::max(1, flags_.depth));
+    const std::int32_t length = session_.length();
+    for (int i = 0; i < kRounds; ++i) {
+      const Clock::time_point begin = Clock::now();
+      session_.forward(tokens);
+      session_.next();
+      const Clock::time_point middle = Clock::now();
+      decode::Session::begin_rounds(players);
+      for (const auto& other : others) other->end_round();
+      sessions_s.push_back(seconds_since(middle));
+      rows_s.push_back(std::chrono::duration<double>(middle - begin).count());
+      session_.rollback(length);
+    }
+    const double one_s = at_rank(rows_s, 0.5), s = at_rank(sessions_s, 0.5);
+    if (is_for_people()) std::printf("round of %d sessions  %9.2f ms, %.3f of as many rows of one\n", count, s * 1e3, s / one_s);
+    else print(Value::Object{{"test", "sessions"}, {"sessions", count}, {"depth", flags_.depth}, {"ms", s * 1e3}, {"of_one_session", s / one_s}});
   }
 
   // Where the time of a decoded token goes, by kernel and shape.
@@ -278,12 +314,15 @@ void add_bench(CLI::App& app) {
   command->add_option("-n,--generate", flags->generations, "numbers of decoded tokens to measure, 0 for none")->delimiter(',');
   command->add_option("-d,--depth", flags->depth, "tokens in the cache before the measured ones")->check(CLI::NonNegativeNumber);
   command->add_option("--widths", flags->widths, "rows of rounds to compare with one row")->delimiter(',')->check(CLI::Range(1, 8));
+  command->add_option("--sessions", flags->sessions, "sessions with a row each in one round, to compare with as many rows of one")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 8));
   command->add_flag("--ops", flags->ops, "where the time of a decoded token goes, by kernel and shape");
   command->add_option("--timeline", flags->timeline, "when each step of the prompts, of 4 tokens and of --widths ran: a file for Perfetto");
   auto* json = command->add_flag("--json", flags->json, "one JSON object per line");
   command->add_flag("--peer-lines", flags->peer_lines, "only the lines that other engines print too")->excludes(json);
   CLI::Option* drafts = flags->drafts.add_to(*command);
-  for (const char* other : {"--prompt", "--generate", "--widths", "--ops", "--timeline", "--peer-lines"})
+  for (const char* other : {"--prompt", "--generate", "--widths", "--sessions", "--ops", "--timeline", "--peer-lines"})
     drafts->excludes(command->get_option(other));
   command->callback([flags] {
     if (flags->drafts.acceptances.empty()) Bench(*flags).run();
