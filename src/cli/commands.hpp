@@ -11,6 +11,7 @@ inline constexpr int kUsage = 2;    // the command line
 inline constexpr int kCancelled = 130;  // Ctrl-C; what was generated has been printed
 
 void add_inspect(CLI::App& app);
+void add_list(CLI::App& app);
 void add_logits(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_tokenize(CLI::App& app);

@@ -17,6 +17,7 @@ int run(int argc, char** argv) {
   int status = 0;
   lapidary::cli::add_generate(app, status);
   lapidary::cli::add_chat(app);
+  lapidary::cli::add_list(app);
   lapidary::cli::add_inspect(app);
   lapidary::cli::add_logits(app);
   lapidary::cli::add_bench(app);

@@ -61,12 +61,12 @@ std::string default_model() {
 }
 
 void ModelFlags::add_to(CLI::App& command) {
-  command.add_option("CHECKPOINT", checkpoint, "folder with config.json and model.safetensors")->required();
+  command.add_option("CHECKPOINT", checkpoint, kModelHelp)->required();
   add_limits_to(command);
 }
 
 void ModelFlags::add_option_to(CLI::App& command) {
-  command.add_option("--model", checkpoint, "folder with config.json and model.safetensors (default: pebble)");
+  command.add_option("--model", checkpoint, std::string(kModelHelp) + " (default: pebble)");
   add_limits_to(command);
 }
 
@@ -96,13 +96,19 @@ void ModelFlags::add_limits_to(CLI::App& command) {
   command.add_option("--memory", memory, "refuse to use more anonymous memory than this, e.g. 8G");
 }
 
+std::string ModelFlags::folder() const {
+  return checkpoint.empty() ? default_model() : engine::find_checkpoint(checkpoint, engine::Places::of_environment(), "--model");
+}
+
 engine::ModelOptions ModelFlags::options_with(const DraftFlags& draft) const {
   backend_flags.check(*options.backend);
   draft.check();
-  engine::ModelOptions all{.folder = checkpoint.empty() ? default_model() : checkpoint, .link = options, .numeric = numeric,
+  engine::ModelOptions all{.folder = folder(), .link = options, .numeric = numeric,
                            .draft = draft.options,
                            .notice = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }};
   all.link.backend_options = backend_flags.options();
+  if (!all.draft.assistant.empty())
+    all.draft.assistant = engine::find_checkpoint(all.draft.assistant, engine::Places::of_environment(), "--draft-model");
   if (!memory.empty()) all.link.memory_limit_bytes = parse_bytes(memory);
   return all;
 }

@@ -9,6 +9,7 @@
 #include "cli/backend.hpp"
 #include "cli/drafting.hpp"
 #include "engine/model.hpp"
+#include "engine/places.hpp"
 #include "link/link.hpp"
 
 namespace lapidary::cli {
@@ -22,6 +23,7 @@ struct ModelFlags {
 
   void add_to(CLI::App& command);         // the checkpoint as an argument
   void add_option_to(CLI::App& command);  // the checkpoint as --model, pebble when not given
+  std::string folder() const;             // of the checkpoint, wherever that is
   engine::ModelOptions options_with(const DraftFlags& draft) const;
   link::Program load() const;  // without an assistant
   link::Program load(const DraftFlags& draft) const { return engine::open_program(options_with(draft)); }
@@ -29,6 +31,9 @@ struct ModelFlags {
  private:
   void add_limits_to(CLI::App& command);
 };
+
+inline constexpr const char* kModelHelp =
+    "folder with config.json and model.safetensors, a name in a folder of LAPIDARY_MODELS, or a repo in the hub's cache";
 
 // pebble, the model that comes with lapidary: installed beside it or in its source tree.
 std::optional<std::string> find_pebble();

@@ -1,19 +1,15 @@
 #include "link/assistant.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <vector>
 
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/pair.hpp"
+#include "checkpoint/places.hpp"
 #include "link/link.hpp"
 
 namespace lapidary::link {
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr std::size_t kMaxFolders = 1000;  // looked at beside a target
 
 bool fits(const std::string& folder, const graph::Shape& target) {
   try {
@@ -24,10 +20,12 @@ bool fits(const std::string& folder, const graph::Shape& target) {
   }
 }
 
-std::size_t common_beginning(const std::string& a, const std::string& b) {
-  const auto end = std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(std::min(a.size(), b.size())), b.begin());
-  return static_cast<std::size_t>(end.first - a.begin());
+std::size_t common_beginning(std::string_view a, std::string_view b) {
+  return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
+
+// Whoever made an assistant, it is named like its target.
+std::string_view last_part(std::string_view repo) { return repo.substr(repo.rfind('/') + 1); }
 
 }  // namespace
 
@@ -47,23 +45,14 @@ const graph::Graph& find_pair_graph(const graph::Shape& target, const std::strin
 }
 
 std::optional<std::string> find_assistant(const std::string& target_folder, const graph::Shape& target) {
-  std::error_code error;
-  const fs::path own = fs::canonical(target_folder, error);
-  if (error) return std::nullopt;
-  std::vector<std::string> names;
-  for (fs::directory_iterator entry(own.parent_path(), fs::directory_options::skip_permission_denied, error), end;
-       !error && entry != end && names.size() < kMaxFolders; entry.increment(error))
-    if (fs::exists(entry->path() / "config.json", error)) names.push_back(entry->path().filename().string());
-
-  const std::string name = own.filename().string();
-  std::sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
-    const std::size_t left = common_beginning(name, a), right = common_beginning(name, b);
-    return left != right ? left > right : a < b;
+  auto [own, all] = neighbourhood_of(target_folder);
+  const std::string_view name = last_part(own);
+  std::ranges::sort(all, [&](const PlacedCheckpoint& a, const PlacedCheckpoint& b) {
+    const std::size_t left = common_beginning(name, last_part(a.name)), right = common_beginning(name, last_part(b.name));
+    return left != right ? left > right : a.name < b.name;
   });
-  for (const std::string& other : names) {
-    const std::string folder = (own.parent_path() / other).string();
-    if (fits(folder, target)) return folder;
-  }
+  for (const PlacedCheckpoint& other : all)
+    if (fits(other.folder, target)) return other.folder;
   return std::nullopt;
 }
 

@@ -16,8 +16,8 @@ Config read_config(const std::string& folder);
 // pair that no graph was compiled for.
 const graph::Graph& find_pair_graph(const graph::Shape& target, const std::string& assistant_folder);
 
-// The folder beside the target whose config is that of an assistant with a compiled graph for this target. Of several, the
-// one whose name has the longest beginning in common with the target's.
+// The folder beside the target, or the repo beside it in the cache of a hub, whose config is that of an assistant with a compiled graph
+// for this target. Of several, the one whose name has the longest beginning in common with the target's.
 std::optional<std::string> find_assistant(const std::string& target_folder, const graph::Shape& target);
 
 }  // namespace lapidary::link
