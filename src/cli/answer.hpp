@@ -14,7 +14,7 @@ struct AnswerFlags {
   SamplingFlags sampling;
   int max_tokens = 0;  // 0 = until the context is full
   std::vector<std::string> stops;
-  std::string schema_file;
+  std::string schema_file;  // or the schema itself
   bool json_mode = false;
   bool think = false;
   int logprobs = -1;   // alternatives per token; -1 = none

@@ -7,6 +7,8 @@
 
 #include "cli/backend.hpp"
 #include "cli/commands.hpp"
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
 #include "cli/model.hpp"
 #include "decode/session.hpp"
 
@@ -25,7 +27,7 @@ using Prompt = std::vector<std::int32_t>;
 
 // A JSON list of lists of token ids.
 std::vector<Prompt> read_prompts(const std::string& path) {
-  const std::string text = read_text_file(path);
+  const std::string text = read_input(path);
   simdjson::dom::parser parser;
   simdjson::dom::array lists;
   if (parser.parse(text).get(lists)) fail(ErrorKind::not_json, path, "expected a JSON list of lists of token ids");
@@ -126,11 +128,10 @@ void add_logits(CLI::App& app) {
   CLI::App* command = app.add_subcommand("logits", "Write the logits of every position to a safetensors file");
   const auto flags = std::make_shared<LogitsFlags>();
   flags->model.add_to(*command);
-  command->add_option("--ids", flags->ids_file, "JSON list of lists of token ids")->required();
-  command->add_option("-o,--output", flags->output, "file to write: prompt<i>.logits, prompt<i>.greedy, ...")->required();
+  add_path(*command, "--ids", flags->ids_file, "FILE", "JSON list of lists of token ids")->required();
+  add_path(*command, "-o,--output", flags->output, "FILE", "file to write: prompt<i>.logits, prompt<i>.greedy, ...")->required();
   command->add_flag("--hidden", flags->hidden, "also the residual stream after each layer and the final norm");
-  command->add_option("--greedy", flags->greedy, "also this many greedy tokens after each prompt, printed too")
-      ->check(CLI::NonNegativeNumber);
+  add_number(*command, "--greedy", flags->greedy, 0, INT32_MAX, "also this many greedy tokens after each prompt, printed too", "0");
   command->callback([flags] { run(*flags); });
 }
 
