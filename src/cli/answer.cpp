@@ -63,6 +63,15 @@ InterruptGuard::~InterruptGuard() {
   while (interrupting) std::this_thread::yield();
 }
 
+void tell_cut_short(const engine::Conversation& conversation, const engine::Answer::Result& answer, const std::string& advice) {
+  const char* rest = answer.unfinished ? " and is unfinished" : "";
+  if (answer.ending == engine::Ending::max_tokens)
+    std::fprintf(stderr, "[--max-tokens] the answer was cut short after %zu tokens%s\n", answer.ids.size(), rest);
+  if (answer.ending == engine::Ending::context)
+    std::fprintf(stderr, "[--context] the answer was cut short%s: its %d tokens are used up%s\n", rest, conversation.session.capacity(),
+                 advice.c_str());
+}
+
 void print_stats(const engine::Conversation& conversation, const engine::Answer::Result& answer) {
   const engine::Model& model = conversation.model;
   const engine::Rates rates = engine::rates_of(model, answer);

@@ -41,6 +41,9 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 };
 
+// To stderr, where a limit came before the end of the answer. `advice`: what could be done about a full context.
+void tell_cut_short(const engine::Conversation& conversation, const engine::Answer::Result& answer, const std::string& advice = "");
+
 // Load time, time to first token, tok/s, bytes per token, GB/s: to stderr.
 void print_stats(const engine::Conversation& conversation, const engine::Answer::Result& answer);
 

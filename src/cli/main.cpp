@@ -16,7 +16,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   int status = 0;
   lapidary::cli::add_generate(app, status);
-  lapidary::cli::add_chat(app);
+  lapidary::cli::add_chat(app, status);
   lapidary::cli::add_inspect(app);
   lapidary::cli::add_logits(app);
   lapidary::cli::add_bench(app);
