@@ -3,8 +3,6 @@
 #include <cstdio>
 #include <memory>
 
-#include <simdjson.h>
-
 #include "cli/backend.hpp"
 #include "cli/commands.hpp"
 #include "cli/flags.hpp"
@@ -27,20 +25,16 @@ using Prompt = std::vector<std::int32_t>;
 
 // A JSON list of lists of token ids.
 std::vector<Prompt> read_prompts(const std::string& path) {
-  const std::string text = read_input(path);
-  simdjson::dom::parser parser;
-  simdjson::dom::array lists;
-  if (parser.parse(text).get(lists)) fail(ErrorKind::not_json, path, "expected a JSON list of lists of token ids");
+  const text::Value lists = read_json_input(path);
+  if (!lists.array()) fail(ErrorKind::wrong_type, path, "expected a list of lists of token ids");
   std::vector<Prompt> prompts;
-  for (const simdjson::dom::element list : lists) {
+  for (const text::Value& list : *lists.array()) {
     Prompt& prompt = prompts.emplace_back();
-    simdjson::dom::array ids;
-    if (list.get(ids)) fail(ErrorKind::wrong_type, path, "expected a list of lists of token ids");
-    for (const simdjson::dom::element element : ids) {
-      std::int64_t id = 0;
-      if (element.get(id) || id < 0 || id > INT32_MAX)
-        fail(ErrorKind::wrong_type, path, "token id, expected a whole number from 0 to 2147483647");
-      prompt.push_back(static_cast<std::int32_t>(id));
+    if (!list.array()) fail(ErrorKind::wrong_type, path, "expected a list of lists of token ids");
+    for (const text::Value& value : *list.array()) {
+      const std::int64_t* id = value.integer();
+      if (!id || *id < 0 || *id > INT32_MAX) fail(ErrorKind::wrong_type, path, "token id, expected a whole number from 0 to 2147483647");
+      prompt.push_back(static_cast<std::int32_t>(*id));
     }
     if (prompt.empty()) fail(ErrorKind::bad_value, path, "prompt, expected at least one token id, got none");
   }

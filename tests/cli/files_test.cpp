@@ -91,8 +91,37 @@ const suite<"files that are read"> read_files = [] {
     expect(twice.status == 2_i && twice.err == "[standard input] expected to be read once, got two that want it\n") << twice.err;
   };
 
+  "where JSON goes wrong is said"_test = [] {
+    const TemporaryFolder folder;
+    for (const auto& [json, place] : std::vector<std::pair<std::string, std::string>>{
+             {"[\n  {\"role\": \"user\",\n   \"content\" \"hi\"}\n]", "line 3, column 14"},
+             {"[{\"role\": \"user\", \"content\": \"hi\"}", "line 1, column 35"},
+             {"", "line 1, column 1"},
+             {"[1,]", "line 1, column 4"},
+             {"[\"\u00e9\u00e9\", tru]", "line 1, column 8"},
+             {"[01]", "line 1, column 3"},
+             {"[\"a\nb\"]", "line 1, column 4"},
+             {"[] []", "line 1, column 4"},
+             {"{\"a\":1,}", "line 1, column 8"}}) {
+      folder.write("json", json);
+      for (const char* flag : {"generate --messages ", "generate hi --tools ", "generate hi --json-schema ",
+                               "logits models/pebble -o /dev/null --ids "}) {
+        const Outcome run = lapidary(flag + folder.path("json"));
+        expect(run.status == 1_i && run.err.starts_with("[" + folder.path("json") + "] " + place + ", expected JSON, got an error: "))
+            << flag << json << run.err;
+      }
+    }
+    std::filesystem::create_directory(folder.path("model"));
+    folder.write("model/config.json", "{\n  \"model_type\": gemma4\n}");
+    const Outcome run = lapidary("inspect " + folder.path("model"));
+    expect(run.status == 1_i && run.err.find("line 2, column 17, expected JSON") != std::string::npos) << run.err;
+  };
+
   "why a file cannot be read is said"_test = [] {
     const TemporaryFolder folder;
+    folder.write("in", "/save " + folder.path("no/where") + "\n");
+    const Outcome saved = lapidary("chat <" + folder.path("in"));
+    expect(saved.err.ends_with("cannot be written: No such file or directory\n")) << saved.err;
     const Outcome missing = lapidary("generate --file " + folder.path("missing")), directory = lapidary("generate --file " + folder.path());
     expect(missing.status == 1_i && missing.err.ends_with("cannot be read: No such file or directory\n")) << missing.err;
     expect(directory.status == 1_i && directory.err.ends_with("cannot be read: Is a directory\n")) << directory.err;
