@@ -66,7 +66,8 @@ InterruptGuard::~InterruptGuard() {
 void tell_cut_short(const engine::Conversation& conversation, const engine::Answer::Result& answer, const std::string& advice) {
   const char* rest = answer.unfinished ? " and is unfinished" : "";
   if (answer.ending == engine::Ending::max_tokens)
-    std::fprintf(stderr, "[--max-tokens] the answer was cut short after %zu tokens%s\n", answer.ids.size(), rest);
+    std::fprintf(stderr, "[--max-tokens] the answer was cut short after %zu token%s%s\n", answer.ids.size(),
+                 answer.ids.size() == 1 ? "" : "s", rest);
   if (answer.ending == engine::Ending::context)
     std::fprintf(stderr, "[--context] the answer was cut short%s: its %d tokens are used up%s\n", rest, conversation.session.capacity(),
                  advice.c_str());

@@ -84,7 +84,7 @@ void ModelFlags::add_limits_to(CLI::App& command) {
              "what runs the model (default: " + std::string(options.backend->name) + ")");
   backend_flags.instructions.add_to(command);
   options.threads = cpu::default_threads();
-  add_number(command, "-t,--threads", options.threads, 1, cpu::kMostThreads, "that compute", "one per core that the process may use");
+  add_number(command, "-t,--threads", options.threads, 1, cpu::kMostThreads, "how many compute", "one per core that the process may use");
   add_choice(command, "--numeric", {"exact", "fast"},
              [this](const std::string& name) { numeric = name == "exact" ? link::Numeric::exact : link::Numeric::fast; },
              "exact: float32 activations and K/V; fast: activations of 8 bits where weights are integers times a scale, K/V in "
