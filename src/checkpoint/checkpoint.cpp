@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <list>
@@ -177,7 +179,7 @@ std::string read_text_file(const std::string& path, std::size_t limit_bytes) {
   std::string text(static_cast<std::size_t>(size_bytes), '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file) fail(ErrorKind::io, path, "cannot be read");
+  if (!file) fail(ErrorKind::io, path, std::string("cannot be read: ") + std::strerror(errno));
   return text;
 }
 

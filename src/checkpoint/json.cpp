@@ -157,7 +157,7 @@ JsonDocument::JsonDocument(std::string_view text, std::string_view where, ErrorK
   }
   if (error) {
     fail(error == simdjson::UTF8_ERROR ? encoding : malformed, std::string(where),
-         std::string("expected JSON, got an error: ") + simdjson::error_message(error));
+         json_fault(text, simdjson::error_message(error)));
   }
   if (root.get(root_)) fail(malformed, std::string(where), "top level, expected an object, got " + describe(root));
 }

@@ -15,6 +15,9 @@ namespace lapidary {
 // Text from a file for use in a message: control characters replaced, long text cut.
 std::string printable(std::string_view text);
 std::string describe(simdjson::dom::element value);
+// "line 3, column 14, expected JSON, got an error: ..." for a text that the parser refused with `error`; without the place where
+// the structure is not what is wrong.
+std::string json_fault(std::string_view text, std::string_view error);
 
 // One object of a document and its path. An optional value counts as absent when it is null.
 class JsonObject {

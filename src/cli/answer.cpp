@@ -5,8 +5,9 @@
 #include <cstdio>
 #include <thread>
 
-#include "checkpoint/checkpoint.hpp"
 #include "cli/commands.hpp"
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
 #include "engine/stats.hpp"
 
 namespace lapidary::cli {
@@ -29,12 +30,10 @@ void interrupt(int) {
 
 void AnswerFlags::add_to(CLI::App& command) {
   sampling.add_to(command);
-  command.add_option("--max-tokens", max_tokens, "generate at most so many (default: until the context is full)")
-      ->check(CLI::PositiveNumber);
-  command.add_option("--stop", stops, "end before this text; may be repeated")->allow_extra_args(false)->check([](const std::string& text) {
-    return text.empty() ? std::string("a stop text must not be empty") : std::string();
-  });
-  auto* schema = command.add_option("--json-schema", schema_file, "file with a JSON schema that the answer must fit");
+  add_number(command, "-n,--max-tokens", max_tokens, 1, INT32_MAX, "generate at most so many tokens", "until the context is full");
+  command.add_option("--stop", stops, "end before this text; may be repeated")->allow_extra_args(false)->take_all()
+      ->check([](const std::string& text) { return text.empty() ? std::string("a stop text must not be empty") : std::string(); });
+  auto* schema = add_path(command, "--json-schema", schema_file, "FILE", "JSON schema that the answer must fit: a file, or itself");
   command.add_flag("--json-mode", json_mode, "the answer must be JSON")->excludes(schema);
   command.add_flag("--think", think, "let the model think before it answers");
   command.add_flag("--quiet", quiet, "say nothing of the progress of a long prompt");
@@ -43,7 +42,8 @@ void AnswerFlags::add_to(CLI::App& command) {
 engine::AnswerOptions AnswerFlags::options() const {
   engine::AnswerOptions options{.sampling = sampling.options(), .max_tokens = max_tokens, .stops = stops, .json = json_mode,
                                 .logprobs = logprobs};
-  if (!schema_file.empty()) options.schema = text::parse_json(read_text_file(schema_file), schema_file);
+  if (schema_file.starts_with('{')) options.schema = text::parse_json(schema_file, "--json-schema");
+  else if (!schema_file.empty()) options.schema = read_json_input(schema_file);
   return options;
 }
 
@@ -62,6 +62,16 @@ InterruptGuard::~InterruptGuard() {
   std::signal(SIGINT, SIG_DFL);
   interruptible = nullptr;
   while (interrupting) std::this_thread::yield();
+}
+
+void tell_cut_short(const engine::Conversation& conversation, const engine::Answer::Result& answer, const std::string& advice) {
+  const char* rest = answer.unfinished ? " and is unfinished" : "";
+  if (answer.ending == engine::Ending::max_tokens)
+    std::fprintf(stderr, "[--max-tokens] the answer was cut short after %zu token%s%s\n", answer.ids.size(),
+                 answer.ids.size() == 1 ? "" : "s", rest);
+  if (answer.ending == engine::Ending::context)
+    std::fprintf(stderr, "[--context] the answer was cut short%s: its %d tokens are used up%s\n", rest, conversation.session.capacity(),
+                 advice.c_str());
 }
 
 void print_stats(const engine::Conversation& conversation, const engine::Answer::Result& answer) {

@@ -14,7 +14,7 @@ struct AnswerFlags {
   SamplingFlags sampling;
   int max_tokens = 0;  // 0 = until the context is full
   std::vector<std::string> stops;
-  std::string schema_file;
+  std::string schema_file;  // or the schema itself
   bool json_mode = false;
   bool think = false;
   bool quiet = false;
@@ -41,6 +41,9 @@ class InterruptGuard {
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 };
+
+// To stderr, where a limit came before the end of the answer. `advice`: what could be done about a full context.
+void tell_cut_short(const engine::Conversation& conversation, const engine::Answer::Result& answer, const std::string& advice = "");
 
 // Load time, time to first token, tok/s, bytes per token, GB/s: to stderr.
 void print_stats(const engine::Conversation& conversation, const engine::Answer::Result& answer);

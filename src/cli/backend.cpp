@@ -1,11 +1,13 @@
 #include "cli/backend.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 
 #include <CLI/App.hpp>
 
 #include "checkpoint/error.hpp"
+#include "cli/flags.hpp"
 
 namespace lapidary::cli {
 namespace {
@@ -28,10 +30,8 @@ void BackendFlags::add_latency_to(CLI::App& command) {
 void BackendFlags::add_to(CLI::App& command) {
   if (!capturing_backend()) return;
   CLI::Option* file =
-      command.add_option("--capture", capture, "write what the GPU does in one round to FILE.gputrace, for Xcode");
-  command.add_option("--capture-round", capture_round, "which round, from 1 (default: 1)")
-      ->check(CLI::PositiveNumber)
-      ->needs(file);
+      add_path(command, "--capture", capture, "FILE", "write what the GPU does in one round to FILE.gputrace, for Xcode");
+  add_number(command, "--capture-round", capture_round, 1, INT32_MAX, "which round", "1")->needs(file);
 }
 
 void BackendFlags::check(const link::Backend& backend) const {

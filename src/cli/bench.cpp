@@ -9,6 +9,7 @@
 #include "cli/backend.hpp"
 #include "cli/bench.hpp"
 #include "cli/commands.hpp"
+#include "cli/flags.hpp"
 #include "cli/timeline.hpp"
 #include "cpu/backend.hpp"
 #include "cpu/processor.hpp"
@@ -310,15 +311,13 @@ void add_bench(CLI::App& app) {
   const auto flags = std::make_shared<BenchFlags>();
   flags->model.add_to(*command);
   flags->model.backend_flags.add_to(*command);
-  command->add_option("-p,--prompt", flags->prompts, "prompt lengths to measure, 0 for none")->delimiter(',');
-  command->add_option("-n,--generate", flags->generations, "numbers of decoded tokens to measure, 0 for none")->delimiter(',');
-  command->add_option("-d,--depth", flags->depth, "tokens in the cache before the measured ones")->check(CLI::NonNegativeNumber);
-  command->add_option("--widths", flags->widths, "rows of rounds to compare with one row")->delimiter(',')->check(CLI::Range(1, 8));
-  command->add_option("--sessions", flags->sessions, "sessions with a row each in one round, to compare with as many rows of one")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 8));
+  add_numbers(*command, "-p,--prompt", flags->prompts, 0, INT32_MAX, "prompt lengths to measure, 0 for none", "64");
+  add_numbers(*command, "-n,--generate", flags->generations, 0, INT32_MAX, "numbers of decoded tokens to measure, 0 for none", "32");
+  add_number(*command, "-d,--depth", flags->depth, 0, INT32_MAX, "tokens in the cache before the measured ones", "0");
+  add_numbers(*command, "--widths", flags->widths, 1, 8, "rows of rounds to compare with one row", "none");
+  add_numbers(*command, "--sessions", flags->sessions, 1, 8, "sessions with a row each in one round, to compare with as many rows of one", "none");
   command->add_flag("--ops", flags->ops, "where the time of a decoded token goes, by kernel and shape");
-  command->add_option("--timeline", flags->timeline, "when each step of the prompts, of 4 tokens and of --widths ran: a file for Perfetto");
+  add_path(*command, "--timeline", flags->timeline, "FILE", "when each step of the prompts, of 4 tokens and of --widths ran: a file for Perfetto");
   auto* json = command->add_flag("--json", flags->json, "one JSON object per line");
   command->add_flag("--peer-lines", flags->peer_lines, "only the lines that other engines print too")->excludes(json);
   CLI::Option* drafts = flags->drafts.add_to(*command);

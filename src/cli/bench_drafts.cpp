@@ -9,6 +9,7 @@
 
 #include "cli/backend.hpp"
 #include "cli/bench.hpp"
+#include "cli/flags.hpp"
 #include "decode/generate.hpp"
 #include "decode/scripted_drafts.hpp"
 #include "engine/stats.hpp"
@@ -140,11 +141,9 @@ class DraftBench {
 
 CLI::Option* DraftBenchFlags::add_to(CLI::App& command) {
   CLI::Option* option =
-      command.add_option("--acceptance", acceptances, "scripted drafts instead, right with these probabilities: automatic "
-                                                      "against plain decoding and every fixed number of drafts")
-          ->delimiter(',')->check(CLI::Range(0.0, 1.0));
-  command.add_option("--text-tokens", text_tokens, "length of the text that is drafted (default: 2000)")
-      ->check(CLI::PositiveNumber)->needs(option);
+      add_numbers(command, "--acceptance", acceptances, 0.0, 1.0, "scripted drafts instead, right with these probabilities: automatic "
+                                                                  "against plain decoding and every fixed number of drafts", "none");
+  add_number(command, "--text-tokens", text_tokens, 1, INT32_MAX, "length of the text that is drafted", "2000")->needs(option);
   return option;
 }
 

@@ -1,10 +1,11 @@
 // lapidary chat: a conversation. Only what is new is computed; the rest is in the session.
-#include <fstream>
+#include <cstdlib>
 #include <iostream>
 
-#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/whole_file.hpp"
 #include "cli/answer.hpp"
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
 #include "cli/line_reader.hpp"
 #include "cli/printer.hpp"
 #include "cli/progress.hpp"
@@ -23,13 +24,37 @@ struct ChatFlags {
 };
 
 constexpr const char* kHelp =
-    "/reset         forget the conversation\n"
-    "/system TEXT   set the system message and start again\n"
-    "/think         switch thinking on or off\n"
-    "/save FILE     write the conversation as JSON\n"
-    "/load FILE     go on with a saved one\n"
-    "/stats         switch statistics on or off\n"
-    "/quit          or Ctrl-D\n";
+    "/reset          forget the conversation\n"
+    "/system TEXT    set the system message and start again\n"
+    "/think [on|off] switch thinking on or off\n"
+    "/save FILE      write the conversation as JSON\n"
+    "/load FILE      go on with a saved one\n"
+    "/stats [on|off] switch statistics on or off\n"
+    "/quit           or Ctrl-D\n";
+
+constexpr const char* kContextAdvice = "; /reset starts again, --context makes room for more";
+constexpr const char* kSpace = " \t\r\n";
+
+std::string trimmed(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(kSpace);
+  return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+}
+
+// The argument of a command that names a file; "~/" is the user's own folder.
+std::string path_of(const std::string& command, const std::string& argument) {
+  if (argument.empty()) fail(ErrorKind::usage, command, "expected a file, got none");
+  const char* home = std::getenv("HOME");
+  return home && argument.starts_with("~/") ? home + argument.substr(1) : argument;
+}
+
+// Switches by name, or to the other side without one.
+void flip(bool& is_on, const std::string& command, const std::string& argument) {
+  if (!argument.empty() && argument != "on" && argument != "off")
+    fail(ErrorKind::usage, command, "expected on, off or nothing, got '" + argument + "'");
+  is_on = argument.empty() ? !is_on : argument == "on";
+}
+
+const char* name_of(bool is_on) { return is_on ? "on" : "off"; }
 
 class Chat {
  public:
@@ -38,18 +63,23 @@ class Chat {
     reset();
   }
 
-  void run() {
+  // Returns the exit status: in a pipe nobody else minds what failed.
+  int run() {
     LineReader lines;
+    bool failed = false;
     if (lines.interactive()) std::cerr << "/help lists the commands, Ctrl-C stops an answer, Ctrl-D ends.\n";
     while (const auto line = lines.read("> ")) {
+      const std::string text = trimmed(*line);
       try {
-        if (*line == "/quit") return;
-        if (line->starts_with('/')) command(*line);
-        else if (line->find_first_not_of(" \t") != std::string::npos) turn(*line);
+        if (text == "/quit") break;
+        if (text.starts_with('/')) command(text);
+        else if (!text.empty()) turn(text);
       } catch (const Error& error) {
         std::cerr << error.message() << std::endl;  // the conversation goes on
+        failed = true;
       }
     }
+    return failed && !lines.interactive() ? kFailure : 0;
   }
 
  private:
@@ -59,23 +89,26 @@ class Chat {
   }
 
   void command(const std::string& line) {
-    const std::size_t space = line.find(' ');
+    const std::size_t space = line.find_first_of(kSpace);
     const std::string name = line.substr(0, space);
-    const std::string argument = space == std::string::npos ? "" : line.substr(space + 1);
+    const std::string argument = space == std::string::npos ? "" : trimmed(line.substr(space));
     if (name == "/reset") {
       reset();
+      std::cerr << "the conversation starts again" << std::endl;
     } else if (name == "/system") {
       flags_.system = argument;
       reset();
+      std::cerr << (argument.empty() ? "no system message" : "system message set") << "; the conversation starts again" << std::endl;
     } else if (name == "/think") {
-      flags_.answer.think = !flags_.answer.think;
-      std::cerr << "thinking is " << (flags_.answer.think ? "on" : "off") << std::endl;
+      flip(flags_.answer.think, name, argument);
+      std::cerr << "thinking is " << name_of(flags_.answer.think) << std::endl;
     } else if (name == "/stats") {
-      flags_.stats = !flags_.stats;
+      flip(flags_.stats, name, argument);
+      std::cerr << "statistics are " << name_of(flags_.stats) << std::endl;
     } else if (name == "/save") {
-      save(argument);
+      save(path_of(name, argument));
     } else if (name == "/load") {
-      load(argument);
+      load(path_of(name, argument));
     } else if (name == "/help") {
       std::cerr << kHelp;
     } else {
@@ -84,22 +117,27 @@ class Chat {
   }
 
   void save(const std::string& path) const {
-    std::ofstream file(path);
-    if (!(file << text::to_json(messages_) << "\n").flush()) fail(ErrorKind::io, path, "cannot write");
+    write_whole_file(path, [&](std::ostream& file) { file << text::to_json(messages_) << "\n"; });
+    std::cerr << "saved " << messages_.size() << " messages to " << path << std::endl;
   }
 
   void load(const std::string& path) {
-    const Value loaded = text::parse_json(read_text_file(path), path);
-    if (!loaded.array()) fail(ErrorKind::wrong_type, path, "expected a JSON list of messages");
+    const Value loaded = text::parse_json(read_input(path), path);
     engine::Prompt::of_messages(model_, loaded, {}, false);  // refuses what is not a conversation
     messages_ = *loaded.array();
+    std::cerr << "loaded " << messages_.size() << " messages from " << path << std::endl;
   }
 
   void turn(const std::string& prompt) {
     if (!text::is_utf8(prompt)) fail(ErrorKind::bad_utf8, "message", "expected UTF-8, got other bytes");
     Value::Array messages = messages_;
     messages.push_back(Value::Object{{"role", "user"}, {"content", prompt}});
-    engine::Answer answer(conversation_, engine::Prompt::of_messages(model_, messages, {}, flags_.answer.think), options_);
+    engine::Prompt asked = engine::Prompt::of_messages(model_, messages, {}, flags_.answer.think);
+    const std::int32_t room = conversation_.session.capacity();
+    if (asked.ids.size() >= static_cast<std::size_t>(room))
+      fail(ErrorKind::usage, "context", "expected fewer than " + std::to_string(room) + " tokens, got " +
+                                            std::to_string(asked.ids.size()) + kContextAdvice);
+    engine::Answer answer(conversation_, std::move(asked), options_);
 
     const InterruptGuard guard(answer);
     Printer printer;
@@ -109,6 +147,7 @@ class Chat {
       printer.print(*event);
     }
     printer.finish();
+    tell_cut_short(conversation_, answer.result(), kContextAdvice);
     if (flags_.stats) print_stats(conversation_, answer.result());
     messages.push_back(Value::Object{{"role", "assistant"}, {"content", answer.result().content}});
     messages_ = std::move(messages);
@@ -123,14 +162,14 @@ class Chat {
 
 }  // namespace
 
-void add_chat(CLI::App& app) {
+void add_chat(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("chat", "Talk with the model");
   const auto flags = std::make_shared<ChatFlags>();
   flags->engine.add_to(*command);
   flags->answer.add_to(*command);
   command->add_option("--system", flags->system, "system message");
   command->add_flag("--stats", flags->stats, "statistics after each answer");
-  command->callback([flags] { Chat(*flags).run(); });
+  command->callback([flags, &status] { status = Chat(*flags).run(); });
 }
 
 }  // namespace lapidary::cli

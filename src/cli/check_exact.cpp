@@ -3,6 +3,7 @@
 
 #include "cli/answer.hpp"
 #include "cli/commands.hpp"
+#include "cli/flags.hpp"
 #include "decode/exactness.hpp"
 #include "decode/generate.hpp"
 
@@ -70,7 +71,7 @@ void add_check_exact(CLI::App& app) {
   CLI::App* command = app.add_subcommand("check-exact", "Check on this machine that drafts never change a byte");
   const auto flags = std::make_shared<CheckFlags>();
   flags->engine.add_to(*command);
-  command->add_option("--positions", flags->positions, "tokens to force (default: 300)")->check(CLI::Range(8, 100000));
+  add_number(*command, "--positions", flags->positions, 8, 100000, "tokens to force", "300");
   command->callback([flags] { run(*flags); });
 }
 

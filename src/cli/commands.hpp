@@ -8,6 +8,7 @@ namespace lapidary::cli {
 // Exit codes.
 inline constexpr int kFailure = 1;  // a file, a checkpoint, the machine
 inline constexpr int kUsage = 2;    // the command line
+inline constexpr int kUnfinished = 3;  // a limit came before the end of a call, or of what a schema asks for
 inline constexpr int kCancelled = 130;  // Ctrl-C; what was generated has been printed
 
 void add_inspect(CLI::App& app);
@@ -16,7 +17,7 @@ void add_logits(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_generate(CLI::App& app, int& status);  // `status` becomes the exit code
-void add_chat(CLI::App& app);
+void add_chat(CLI::App& app, int& status);
 void add_check_exact(CLI::App& app);
 void add_describe(CLI::App& app);
 void add_backend_commands(CLI::App& app);  // those that only some backends have

@@ -1,9 +1,9 @@
 #include "cli/drafting.hpp"
 
+#include <algorithm>
 #include <cstdio>
-#include <map>
-#include <set>
 
+#include "cli/flags.hpp"
 #include "engine/stats.hpp"
 
 namespace lapidary::cli {
@@ -12,21 +12,23 @@ namespace {
 using decode::kMaxDrafts;
 using engine::DraftKind;
 
-const std::map<std::string, DraftKind> kKinds = {
+using NamedKind = std::pair<const char*, DraftKind>;
+constexpr NamedKind kKinds[] = {
     {"auto", DraftKind::automatic}, {"mtp", DraftKind::mtp}, {"lookup", DraftKind::lookup}, {"none", DraftKind::none}};
 
 }  // namespace
 
 void DraftFlags::add_to(CLI::App& command) {
-  command.add_option("--draft-model", options.assistant, "folder of an assistant (default: one beside the model that fits)");
-  command.add_option_function<std::string>(
-             "--draft-kind", [this](const std::string& name) { options.kind = kKinds.at(name); },
-             "who drafts: auto, mtp (the assistant), lookup (repetitions in the text) or none (default: auto)")
-      ->check(CLI::IsMember(kKinds));
-  command.add_option_function<std::string>(
-             "--draft-tokens", [this](const std::string& text) { if (text != "auto") options.tokens = std::stoi(text); },
-             "drafts per round, 0 to 7, or auto (default: auto)")
-      ->check(CLI::IsMember(std::set<std::string>{"auto", "0", "1", "2", "3", "4", "5", "6", "7"}));
+  add_path(command, "--draft-model,--model-draft", options.assistant, "DIR",
+           "folder of an assistant (default: one beside the model that fits)");
+  std::vector<std::string> kinds;
+  for (const auto& [name, kind] : kKinds) kinds.emplace_back(name);
+  add_choice(command, "--draft-kind", kinds,
+             [this](const std::string& name) { options.kind = std::ranges::find(kKinds, name, &NamedKind::first)->second; },
+             "who drafts: mtp is the assistant, lookup repetitions in the text (default: auto, whoever there is)");
+  add_choice(command, "--draft-tokens", {"auto", "0", "1", "2", "3", "4", "5", "6", "7"},
+             [this](const std::string& text) { options.tokens = text == "auto" ? std::nullopt : std::optional(std::stoi(text)); },
+             "drafts per round (default: auto)");
 }
 
 void DraftFlags::check() const {

@@ -3,11 +3,11 @@
 
 #include <cstdio>
 #include <iostream>
-#include <iterator>
 
-#include "checkpoint/checkpoint.hpp"
 #include "cli/answer.hpp"
 #include "cli/commands.hpp"
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
 #include "cli/printer.hpp"
 #include "cli/progress.hpp"
 #include "engine/stats.hpp"
@@ -34,19 +34,17 @@ const std::string& checked_utf8(const std::string& text, const std::string& wher
 std::string read_prompt(const GenerateFlags& flags) {
   std::string prompt = flags.prompt;
   if (!flags.file.empty()) {
-    prompt = read_text_file(flags.file);
+    prompt = read_input(flags.file);
   } else if (prompt.empty() || prompt == "-") {
     if (isatty(STDIN_FILENO)) fail(ErrorKind::usage, "PROMPT", "expected a prompt as argument, --file or standard input, got none");
-    prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
+    prompt = read_input("-");
   }
   if (prompt.empty()) fail(ErrorKind::usage, "PROMPT", "expected some text, got none");
   return checked_utf8(prompt, flags.file.empty() ? "PROMPT" : flags.file);
 }
 
-Value read_json(const std::string& path) { return text::parse_json(read_text_file(path), path); }
-
 Value read_messages(const GenerateFlags& flags) {
-  if (!flags.messages_file.empty()) return read_json(flags.messages_file);
+  if (!flags.messages_file.empty()) return read_json_input(flags.messages_file);
   const std::string prompt = read_prompt(flags);
   Value::Array messages;
   if (!flags.system.empty())
@@ -101,7 +99,7 @@ int run(const GenerateFlags& flags) {
   // Everything the user wrote is read before the model is.
   const std::string raw = flags.raw ? read_prompt(flags) : "";
   const Value messages = flags.raw ? Value() : read_messages(flags);
-  const Value tools = flags.tools_file.empty() ? Value() : read_json(flags.tools_file);
+  const Value tools = flags.tools_file.empty() ? Value() : read_json_input(flags.tools_file);
   engine::AnswerOptions options = flags.answer.options();
   if (flags.strict_tools) options.strict_tools = tools;
   engine::Model model(flags.engine.options());
@@ -126,9 +124,11 @@ int run(const GenerateFlags& flags) {
   }
   if (flags.json || flags.json_lines) print_line(result_of(conversation, answer.result()));
   else printer.finish();
+  tell_cut_short(conversation, answer.result());
   if (flags.stats) print_stats(conversation, answer.result());
   flags.engine.model.backend_flags.check_captured();
-  return answer.result().ending == engine::Ending::cancelled ? kCancelled : 0;
+  if (answer.result().ending == engine::Ending::cancelled) return kCancelled;
+  return answer.result().unfinished ? kUnfinished : 0;
 }
 
 }  // namespace
@@ -136,21 +136,21 @@ int run(const GenerateFlags& flags) {
 void add_generate(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("generate", "Answer one prompt");
   const auto flags = std::make_shared<GenerateFlags>();
-  command->add_option("PROMPT", flags->prompt, "what to answer; '-' or nothing: standard input");
-  command->add_option("--file", flags->file, "read the prompt from a file");
+  auto* prompt = command->add_option("PROMPT,-p,--prompt", flags->prompt, "what to answer; '-' or nothing: standard input");
+  auto* file = add_path(*command, "-f,--file", flags->file, "FILE", "read the prompt from a file")->excludes(prompt);
   flags->engine.add_to(*command);
   flags->engine.model.backend_flags.add_to(*command);
   flags->answer.add_to(*command);
-  command->add_option("--logprobs", flags->answer.logprobs, "with --json: the log probabilities of so many tokens at each step")
-      ->check(CLI::Range(0, 1000));
+  add_number(*command, "--logprobs", flags->answer.logprobs, 0, 1000, "with --json: the log probabilities of so many tokens at each step",
+             "none");
   auto* system = command->add_option("--system", flags->system, "system message");
-  auto* tools = command->add_option("--tools", flags->tools_file, "JSON file with a list of tools the model may call");
+  auto* tools = add_path(*command, "--tools", flags->tools_file, "FILE", "JSON file with a list of tools the model may call");
   command->add_flag("--strict-tools", flags->strict_tools, "calls must fit the schemas of --tools")
       ->needs(tools)->excludes("--json-schema")->excludes("--json-mode");
   auto* raw = command->add_flag("--raw", flags->raw, "continue the text as it is, without a chat template");
   raw->excludes(system)->excludes(tools)->excludes("--think");
-  command->add_option("--messages", flags->messages_file, "JSON file with a list of messages instead of a prompt")
-      ->excludes(raw)->excludes(system)->excludes("PROMPT")->excludes("--file");
+  add_path(*command, "--messages", flags->messages_file, "FILE", "JSON file with a list of messages instead of a prompt")
+      ->excludes(raw)->excludes(system)->excludes(prompt)->excludes(file);
   auto* json = command->add_flag("--json", flags->json, "one JSON object at the end instead of text");
   command->add_flag("--json-lines", flags->json_lines, "a JSON object per event, the last as with --json")->excludes(json);
   command->add_flag("--stats", flags->stats, "speed and memory traffic to standard error");

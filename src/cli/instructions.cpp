@@ -6,6 +6,7 @@
 #include <CLI/App.hpp>
 
 #include "checkpoint/error.hpp"
+#include "cli/flags.hpp"
 #include "cpu/backend.hpp"
 
 namespace lapidary::cli {
@@ -13,10 +14,8 @@ namespace lapidary::cli {
 void InstructionsFlag::add_to(CLI::App& command) {
   std::vector<std::string> names;
   for (const cpu::Instructions& one : all) names.emplace_back(one.name);
-  command.add_option_function<std::string>(
-             "--cpu", [this](const std::string& name) { asked = &*std::ranges::find(all, name, &cpu::Instructions::name); },
-             "instructions for the fast mode on the CPU (default: the last of these that the processor has)")
-      ->check(CLI::IsMember(names));
+  add_choice(command, "--cpu", names, [this](const std::string& name) { asked = &*std::ranges::find(all, name, &cpu::Instructions::name); },
+             "instructions for the fast mode on the CPU (default: the last of these that the processor has)");
 }
 
 void InstructionsFlag::check(const link::Backend& backend) const {

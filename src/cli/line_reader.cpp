@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
+#include <string_view>
 
 namespace lapidary::cli {
 namespace {
@@ -19,9 +21,32 @@ LineReader* reader_of(EditLine* editor) {
 
 char* prompt_text(EditLine* editor) { return const_cast<char*>(reader_of(editor)->prompt()); }
 
+// The line is left as Enter leaves it: below its last row, however many it has.
 unsigned char on_ctrl_c(EditLine* editor, int) {
   reader_of(editor)->give_up_line();
-  return CC_NEWLINE;
+  el_push(editor, "\n");
+  return CC_REFRESH;
+}
+
+// What a terminal pastes comes between marks, so that the ends of its lines do not send it in pieces.
+constexpr const char *kMarkPastes = "\x1b[?2004h", *kPasteAsTyped = "\x1b[?2004l";
+constexpr const char* kPasteBegins = "\x1b[200~";
+constexpr std::wstring_view kPasteEnds = L"\x1b[201~";
+
+unsigned char on_paste(EditLine* editor, int) {
+  std::wstring text;
+  wchar_t letter = 0;
+  while (!text.ends_with(kPasteEnds)) {
+    if (el_wgetc(editor, &letter) != 1) return CC_EOF;
+    text += letter == L'\r' ? L'\n' : letter;
+  }
+  text.resize(text.size() - kPasteEnds.size());
+  return el_winsertstr(editor, text.c_str()) == 0 ? CC_REFRESH : CC_ERROR;
+}
+
+void tell_terminal(const char* text) {
+  std::fputs(text, stdout);
+  std::fflush(stdout);
 }
 
 EditLine* editor_of(void* editor) { return static_cast<EditLine*>(editor); }
@@ -43,6 +68,10 @@ LineReader::LineReader() : interactive_(isatty(STDIN_FILENO) && isatty(STDOUT_FI
   el_set(editor_of(editor_), EL_SETTY, "-d", "-isig", nullptr);
   el_set(editor_of(editor_), EL_ADDFN, "give-up-line", "Give up the line", &on_ctrl_c);
   el_set(editor_of(editor_), EL_BIND, "^C", "give-up-line", nullptr);
+  const char* kind = std::getenv("TERM");
+  marks_pastes_ = kind && std::string_view(kind) != "dumb";
+  el_set(editor_of(editor_), EL_ADDFN, "paste", "Insert what is pasted", &on_paste);
+  el_set(editor_of(editor_), EL_BIND, kPasteBegins, "paste", nullptr);
 }
 
 LineReader::~LineReader() {
@@ -61,12 +90,14 @@ std::optional<std::string> LineReader::read(const char* prompt) {
   for (;;) {
     given_up_ = false;
     int length = 0;
+    if (marks_pastes_) tell_terminal(kMarkPastes);
     const char* text = el_gets(editor_of(editor_), &length);
-    if (given_up_) {
-      std::puts("");
-      continue;
+    if (marks_pastes_) tell_terminal(kPasteAsTyped);
+    if (given_up_) continue;
+    if (!text || length <= 0) {
+      std::puts("");  // what comes next begins on a line of its own
+      return std::nullopt;
     }
-    if (!text || length <= 0) return std::nullopt;
     std::string line(text, static_cast<std::size_t>(length));
     if (line.ends_with('\n')) line.pop_back();
     HistEvent event;

@@ -21,6 +21,7 @@ class LineReader {
 
  private:
   bool interactive_;
+  bool marks_pastes_ = false;
   const char* prompt_ = "";
   bool given_up_ = false;
   void* editor_ = nullptr;   // EditLine, History: libedit's own types stay in the source file

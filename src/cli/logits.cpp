@@ -3,10 +3,10 @@
 #include <cstdio>
 #include <memory>
 
-#include <simdjson.h>
-
 #include "cli/backend.hpp"
 #include "cli/commands.hpp"
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
 #include "cli/model.hpp"
 #include "decode/session.hpp"
 
@@ -25,20 +25,16 @@ using Prompt = std::vector<std::int32_t>;
 
 // A JSON list of lists of token ids.
 std::vector<Prompt> read_prompts(const std::string& path) {
-  const std::string text = read_text_file(path);
-  simdjson::dom::parser parser;
-  simdjson::dom::array lists;
-  if (parser.parse(text).get(lists)) fail(ErrorKind::not_json, path, "expected a JSON list of lists of token ids");
+  const text::Value lists = read_json_input(path);
+  if (!lists.array()) fail(ErrorKind::wrong_type, path, "expected a list of lists of token ids");
   std::vector<Prompt> prompts;
-  for (const simdjson::dom::element list : lists) {
+  for (const text::Value& list : *lists.array()) {
     Prompt& prompt = prompts.emplace_back();
-    simdjson::dom::array ids;
-    if (list.get(ids)) fail(ErrorKind::wrong_type, path, "expected a list of lists of token ids");
-    for (const simdjson::dom::element element : ids) {
-      std::int64_t id = 0;
-      if (element.get(id) || id < 0 || id > INT32_MAX)
-        fail(ErrorKind::wrong_type, path, "token id, expected a whole number from 0 to 2147483647");
-      prompt.push_back(static_cast<std::int32_t>(id));
+    if (!list.array()) fail(ErrorKind::wrong_type, path, "expected a list of lists of token ids");
+    for (const text::Value& value : *list.array()) {
+      const std::int64_t* id = value.integer();
+      if (!id || *id < 0 || *id > INT32_MAX) fail(ErrorKind::wrong_type, path, "token id, expected a whole number from 0 to 2147483647");
+      prompt.push_back(static_cast<std::int32_t>(*id));
     }
     if (prompt.empty()) fail(ErrorKind::bad_value, path, "prompt, expected at least one token id, got none");
   }
@@ -126,11 +122,10 @@ void add_logits(CLI::App& app) {
   CLI::App* command = app.add_subcommand("logits", "Write the logits of every position to a safetensors file");
   const auto flags = std::make_shared<LogitsFlags>();
   flags->model.add_to(*command);
-  command->add_option("--ids", flags->ids_file, "JSON list of lists of token ids")->required();
-  command->add_option("-o,--output", flags->output, "file to write: prompt<i>.logits, prompt<i>.greedy, ...")->required();
+  add_path(*command, "--ids", flags->ids_file, "FILE", "JSON list of lists of token ids")->required();
+  add_path(*command, "-o,--output", flags->output, "FILE", "file to write: prompt<i>.logits, prompt<i>.greedy, ...")->required();
   command->add_flag("--hidden", flags->hidden, "also the residual stream after each layer and the final norm");
-  command->add_option("--greedy", flags->greedy, "also this many greedy tokens after each prompt, printed too")
-      ->check(CLI::NonNegativeNumber);
+  add_number(*command, "--greedy", flags->greedy, 0, INT32_MAX, "also this many greedy tokens after each prompt, printed too", "0");
   command->callback([flags] { run(*flags); });
 }
 

@@ -1,22 +1,29 @@
 // lapidary: the command line. Answers go to stdout, everything else to stderr.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <ios>
+#include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "checkpoint/error.hpp"
 #include "cli/commands.hpp"
+#include "cli/mistakes.hpp"
 #include "cli/process.hpp"
+#include "cli/version.hpp"
 
 namespace {
 
 int run(int argc, char** argv) {
   CLI::App app("Runs Gemma 4 checkpoints, one stream as fast as the machine allows.", "lapidary");
   app.require_subcommand(1);
+  app.option_defaults()->take_last();
+  app.set_version_flag("--version", lapidary::cli::version_text, "what this program is and what it was built for");
   int status = 0;
   lapidary::cli::add_generate(app, status);
-  lapidary::cli::add_chat(app);
+  lapidary::cli::add_chat(app, status);
   lapidary::cli::add_list(app);
   lapidary::cli::add_inspect(app);
   lapidary::cli::add_logits(app);
@@ -26,9 +33,15 @@ int run(int argc, char** argv) {
   lapidary::cli::add_describe(app);
   lapidary::cli::add_tokenize(app);
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words = lapidary::cli::words_of_line(argc, argv);
+    std::ranges::reverse(words);  // as the parser takes them
+    app.parse(std::move(words));
+  } catch (const CLI::Success& wish) {  // help, version
+    app.exit(wish);
   } catch (const CLI::ParseError& error) {
-    status = app.exit(error) == 0 ? 0 : lapidary::cli::kUsage;
+    lapidary::cli::blame_word(app);
+    app.exit(error);
+    status = lapidary::cli::kUsage;
   }
   lapidary::cli::flush_output();
   return status;

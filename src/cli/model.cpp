@@ -1,17 +1,20 @@
 #include "cli/model.hpp"
 
 #include <algorithm>
-#include <charconv>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <set>
+#include <string_view>
 
 #if defined(__APPLE__)
 #include <mach-o/dyld.h>
 #endif
 
 #include "cli/backend.hpp"
+#include "cli/flags.hpp"
 #include "cpu/cores.hpp"
+#include "text/value.hpp"
 
 namespace lapidary::cli {
 namespace {
@@ -29,19 +32,19 @@ fs::path own_path() {
 #endif
 }
 
+// "8G", "8GB", "8g" and "8GiB" are the same: memory comes in powers of two.
 std::size_t parse_bytes(const std::string& text) {
-  std::size_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  const std::string unit(rest, end);
-  int shift = -1;
-  if (unit.empty()) shift = 0;
-  if (unit == "K") shift = 10;
-  if (unit == "M") shift = 20;
-  if (unit == "G") shift = 30;
-  if (error != std::errc{} || shift < 0 || value > (SIZE_MAX >> shift))
-    fail(ErrorKind::usage, "--memory", "expected bytes such as 900000, 512M or 8G, got '" + text + "'");
-  return value << shift;
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  const auto number = text::read_number(text.substr(0, digits));
+  std::string unit = text.substr(digits);
+  std::ranges::transform(unit, unit.begin(), [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  if (unit.ends_with("IB") && unit.size() == 3) unit.resize(1);
+  if (unit.ends_with('B')) unit.pop_back();
+  const std::size_t power = std::string_view("KMGT").find(unit);
+  const int shift = unit.empty() ? 0 : 10 * (static_cast<int>(power) + 1);
+  if (!number || unit.size() > 1 || power == std::string_view::npos || std::ldexp(*number, shift) > 0x1p62)
+    fail(ErrorKind::usage, "--memory", "expected bytes such as 900000, 512M, 8G or 1.5GB, got '" + text + "'");
+  return static_cast<std::size_t>(std::ldexp(*number, shift));
 }
 
 }  // namespace
@@ -61,39 +64,36 @@ std::string default_model() {
 }
 
 void ModelFlags::add_to(CLI::App& command) {
-  command.add_option("CHECKPOINT", checkpoint, kModelHelp)->required();
+  add_path(command, "CHECKPOINT,-m,--model", checkpoint, "MODEL", kModelHelp)->required();
   add_limits_to(command);
 }
 
 void ModelFlags::add_option_to(CLI::App& command) {
-  command.add_option("--model", checkpoint, std::string(kModelHelp) + " (default: pebble)");
+  add_path(command, "-m,--model", checkpoint, "MODEL", std::string(kModelHelp) + " (default: pebble)");
   add_limits_to(command);
 }
 
 void ModelFlags::add_limits_to(CLI::App& command) {
-  command.add_option("--context", options.context_tokens, "tokens to reserve K/V for (default 4096, or the model's limit)")
-      ->check(CLI::PositiveNumber);
-  command.add_option("--chunk", options.chunk_rows, "prompt tokens per pass (default and limit: the graph's)")
-      ->check(CLI::PositiveNumber);
-  std::set<std::string> names;
-  for (const link::Backend* backend : link::backends()) names.emplace(backend->name);
-  command.add_option_function<std::string>(
-             "--backend",
+  add_number(command, "-c,--context,--ctx-size", options.context_tokens, 1, INT32_MAX, "tokens to reserve K/V for",
+             "4096, or the model's limit where that is less");
+  add_number(command, "--chunk", options.chunk_rows, 1, INT32_MAX, "prompt tokens per pass", "the graph's, which is the most");
+  std::vector<std::string> names;
+  for (const link::Backend* backend : link::backends()) names.emplace_back(backend->name);
+  add_choice(command, "--backend", names,
              [this](const std::string& name) { options.backend = *std::ranges::find(link::backends(), name, &link::Backend::name); },
-             "what runs the model (default: " + std::string(options.backend->name) + ")")
-      ->check(CLI::IsMember(names));
+             "what runs the model (default: " + std::string(options.backend->name) + ")");
   backend_flags.instructions.add_to(command);
   options.threads = cpu::default_threads();
-  command.add_option("--threads", options.threads, "default: one per core that the process may use")
-      ->check(CLI::Range(1, cpu::kMaxThreads));
-  command.add_option_function<std::string>(
-             "--numeric",
+  add_number(command, "-t,--threads", options.threads, 1, cpu::kMaxThreads, "how many compute", "one per core that the process may use");
+  add_choice(command, "--numeric", {"exact", "fast"},
              [this](const std::string& name) { numeric = name == "exact" ? link::Numeric::exact : link::Numeric::fast; },
-             "exact: float32 activations and K/V; fast: activations of 8 bits where weights are integers times a scale, K/V in bfloat16 "
-             "(default: fast; exact for models below 100 million weights, such as pebble)")
-      ->check(CLI::IsMember(std::set<std::string>{"exact", "fast"}));
+             "exact: float32 activations and K/V; fast: activations of 8 bits where weights are integers times a scale, K/V in "
+             "bfloat16 (default: fast; exact for models below 100 million weights, such as pebble)");
   backend_flags.add_latency_to(command);
-  command.add_option("--memory", memory, "refuse to use more anonymous memory than this, e.g. 8G");
+  command.add_option_function<std::string>(
+             "--memory", [this](const std::string& text) { options.memory_limit_bytes = parse_bytes(text); },
+             "refuse to use more anonymous memory than this: 900000, 512M, 8G or 1.5GB (default: no limit)")
+      ->type_name("BYTES");
 }
 
 std::string ModelFlags::folder() const {
@@ -109,7 +109,6 @@ engine::ModelOptions ModelFlags::options_with(const DraftFlags& draft) const {
   all.link.backend_options = backend_flags.options();
   if (!all.draft.assistant.empty())
     all.draft.assistant = engine::find_checkpoint(all.draft.assistant, engine::Places::of_environment(), "--draft-model");
-  if (!memory.empty()) all.link.memory_limit_bytes = parse_bytes(memory);
   return all;
 }
 

@@ -18,7 +18,6 @@ struct ModelFlags {
   std::string checkpoint;
   link::Options options{.backend = link::backends().front()};
   std::optional<link::Numeric> numeric;  // the model's usual one when not given
-  std::string memory;                    // "512M", "8G"
   BackendFlags backend_flags;
 
   void add_to(CLI::App& command);         // the checkpoint as an argument

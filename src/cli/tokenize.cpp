@@ -1,11 +1,11 @@
 // lapidary tokenize: text to token ids, and back.
 #include <charconv>
 #include <iostream>
-#include <iterator>
 #include <memory>
 
-#include "checkpoint/checkpoint.hpp"
 #include "cli/commands.hpp"
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
 #include "cli/model.hpp"
 #include "text/detokenizer.hpp"
 #include "text/tokenizer.hpp"
@@ -20,7 +20,7 @@ struct TokenizeFlags {
   std::string model;
   std::string text;
   CLI::Option* text_given = nullptr;
-  std::string file;
+  std::string file = "-";
   bool json = false;
   bool decode = false;
   bool no_special = false;
@@ -30,10 +30,8 @@ struct TokenizeFlags {
 using engine::Clock;
 using engine::seconds_since;
 
-std::string read_input(const TokenizeFlags& flags) {
-  if (*flags.text_given) return flags.text;
-  if (!flags.file.empty()) return read_text_file(flags.file, kMaxTextBytes);
-  return {std::istreambuf_iterator<char>(std::cin), {}};
+std::string read_text(const TokenizeFlags& flags) {
+  return *flags.text_given ? flags.text : read_input(flags.file, kMaxTextBytes);
 }
 
 std::vector<std::int32_t> parse_ids(std::string_view text, std::int32_t size) {
@@ -87,7 +85,7 @@ void print_text(const text::Tokenizer& tokenizer, const std::vector<std::int32_t
 }
 
 void run(const TokenizeFlags& flags) {
-  const std::string input = read_input(flags);
+  const std::string input = read_text(flags);
   Clock::time_point start = Clock::now();
   const text::Tokenizer tokenizer = text::Tokenizer::open(flags.model.empty() ? default_model() : engine::find_checkpoint(flags.model, engine::Places::of_environment(), "--model"));
   const double load_seconds = seconds_since(start);
@@ -112,9 +110,9 @@ void run(const TokenizeFlags& flags) {
 void add_tokenize(CLI::App& app) {
   CLI::App* command = app.add_subcommand("tokenize", "Turn text into token ids, or token ids into text");
   const auto flags = std::make_shared<TokenizeFlags>();
-  command->add_option("--model", flags->model, "folder with tokenizer.json or tokenizer.model (default: pebble)");
+  add_path(*command, "-m,--model", flags->model, "DIR", "folder with tokenizer.json or tokenizer.model (default: pebble)");
   flags->text_given = command->add_option("TEXT", flags->text, "what to read (default: standard input)");
-  command->add_option("--file", flags->file, "read this file")->excludes(flags->text_given);
+  add_path(*command, "-f,--file", flags->file, "FILE", "read this file; '-': standard input")->excludes(flags->text_given);
   CLI::Option* decode = command->add_flag("--decode", flags->decode, "read ids separated by spaces and print their text");
   command->add_flag("--json", flags->json, "print ids and pieces as JSON")->excludes(decode);
   command->add_flag("--no-special", flags->no_special, "treat names of special tokens as text; with --decode: leave them out");

@@ -29,6 +29,8 @@ class Constraint {
   void fill_mask(text::TokenMask mask, std::span<const std::int32_t> stop_ids) const;
   // Takes a token; false and no change where it is not allowed.
   bool accept(std::int32_t token);
+  // May the output end here?
+  bool complete() const { return phase_ == Phase::text || (phase_ == Phase::answer && state_.complete()); }
 
  private:
   enum class Phase : std::uint8_t { start, thought, answer, text, call };

@@ -50,6 +50,8 @@ class Generation {
   // Leaves in the session what was returned, and nothing after it; of a prompt what has been computed. An end by itself does so too.
   void stop();
   StopReason reason() const { return reason_; }
+  // Is what was returned all that the constraint asks for?
+  bool complete() const { return !options_.constraint || options_.constraint->complete(); }
 
   std::int32_t count() const { return count_; }                // tokens returned
   std::int32_t stop_token() const { return stop_token_; }      // the one that ended it, or -1

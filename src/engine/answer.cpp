@@ -117,6 +117,8 @@ Event Answer::read_prompt() {
 Event Answer::end(Ending ending) {
   generation_->stop();
   result_.drafts = generation_->stats();
+  if (ending == Ending::max_tokens || ending == Ending::context)
+    result_.unfinished = !generation_->complete() || reader_.in_call();
   Event last = deliver(reader_.finish());
   result_.decode_seconds = seconds_since(start_) - result_.first_token_seconds;
   result_.ending = ending == Ending::stop && !result_.calls.empty() ? Ending::tool_call : ending;

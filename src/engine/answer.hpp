@@ -44,6 +44,7 @@ class Reader {
   Event push(std::int32_t id);
   Event finish();
   bool stopped() const { return stops_.matched(); }
+  bool in_call() const { return !is_plain_ && parser_.in_call(); }
 
  private:
   text::StopMatcher stops_;
@@ -78,6 +79,7 @@ class Answer {
     std::vector<std::int32_t> ids;
     std::vector<decode::Logprobs> logprobs;
     Ending ending = Ending::none;
+    bool unfinished = false;  // a limit came before the end of a call, or of what a schema asks for
     std::uint64_t seed = 0;
 
     int prompt_tokens = 0, reused_tokens = 0;

@@ -7,6 +7,8 @@ namespace lapidary::engine {
 
 Pairing pair(const DraftOptions& options, const std::string& target_folder) {
   const Config target = link::read_config(target_folder);
+  if (target.assistant)
+    fail(ErrorKind::unsupported, target_folder, "expected a model, got an assistant, which goes to --draft-model");
   Pairing pairing{.graph = &link::find_graph(target.shape, target_folder), .assistant = std::nullopt};
   if (!options.wants_assistant()) return pairing;
   pairing.assistant = options.assistant.empty() ? link::find_assistant(target_folder, target.shape) : options.assistant;

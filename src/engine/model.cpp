@@ -30,8 +30,8 @@ link::Program open_program(const ModelOptions& options) {
   if (pairing.assistant) try {
     return link::link(Checkpoint::open(options.folder), Checkpoint::open(*pairing.assistant), *pairing.graph, resolved);
   } catch (const Error& error) {
-    // What merely lay beside the model must not keep it from running.
-    if (options.draft.asks_for_assistant()) throw;
+    // What merely lay beside the model must not keep it from running; what was asked for is wrong without it too.
+    if (options.draft.asks_for_assistant() || error.kind == ErrorKind::usage) throw;
     if (options.notice) options.notice(error.message() + "; going on without this assistant");
   }
   return link::link(Checkpoint::open(options.folder), std::nullopt, *pairing.graph, resolved);

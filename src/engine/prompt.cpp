@@ -3,7 +3,7 @@
 namespace lapidary::engine {
 
 Prompt Prompt::of_messages(const Model& model, const text::Value& messages, const text::Value& tools, bool think) {
-  std::vector<text::Span> spans = text::render(messages, tools, model.chat_template, {.enable_thinking = think});
+  std::vector<text::Span> spans = text::render(text::checked_messages(messages), tools, model.chat_template, {.enable_thinking = think});
   // The template closes a turn with text, call and result and opens no other for the answer.
   if (text::joined(spans).ends_with("<turn|>\n")) spans.push_back({"<|turn>model\n"});
   return {model.tokenizer.encode(spans),

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -48,7 +50,7 @@ class SavedFile {
   explicit SavedFile(const std::string& path) : path_(path), file_(path, std::ios::binary) {
     std::error_code error;
     const auto size = std::filesystem::file_size(path, error);
-    if (!file_ || error) fail(ErrorKind::io, path, "expected a file that can be read, got none");
+    if (!file_ || error) fail(ErrorKind::io, path, std::string("cannot be read: ") + std::strerror(errno));
     left_bytes_ = size;
     std::array<char, kMagic.size() + kHashDigits> front;
     std::uint64_t header_bytes = 0;

@@ -170,6 +170,8 @@ Event OutputParser::push(std::int32_t id) {
   return event;
 }
 
+bool OutputParser::in_call() const { return state_->mode == State::Mode::call; }
+
 Event OutputParser::finish() {
   Event event;
   state_->stop(event);

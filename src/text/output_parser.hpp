@@ -31,6 +31,7 @@ class OutputParser {
   ~OutputParser();
 
   Event push(std::int32_t id);
+  bool in_call() const;
   Event finish();  // also parses a call that was cut off, as far as it goes
 
  private:

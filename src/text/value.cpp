@@ -8,6 +8,7 @@
 #include <simdjson.h>
 
 #include "checkpoint/error.hpp"
+#include "checkpoint/json.hpp"
 
 namespace lapidary::text {
 
@@ -133,8 +134,7 @@ Value parse_json(std::string_view json, std::string_view where) {
          "no memory to read " + std::to_string(json.size()) + " bytes of JSON");
   }
   if (error) {
-    fail(ErrorKind::not_json, std::string(where),
-         std::string("expected JSON, got an error: ") + simdjson::error_message(error));
+    fail(ErrorKind::not_json, std::string(where), json_fault(json, simdjson::error_message(error)));
   }
   return to_value(root);
 }

@@ -112,9 +112,63 @@ const suite<"lapidary chat"> chat = [] {
     folder.write("in", "/nonsense\n/load " + folder.path("missing") + "\n/save " + folder.path("no/where") +
                            "\n\n/system You are terse.\n/think\n/think\n/reset\nSpell the word garden.\n/quit\nnever\n");
     const Outcome run = lapidary(kGreedy + "<" + folder.path("in"));
-    expect(run.status == 0_i && run.out.find('\n') == run.out.size() - 1) << run.out;
+    expect(run.status == 1_i && run.out.find('\n') == run.out.size() - 1) << run.out;
     for (const char* piece : {"[/nonsense]", "missing]", "no/where]", "thinking is on", "thinking is off"})
       expect(run.err.find(piece) != std::string::npos) << piece << "\n" << run.err;
+  };
+
+  "commands say what they did, and take what is at the ends of a line as nothing"_test = [] {
+    const TemporaryFolder folder;
+    folder.write("in", "/think off\n/think on \r\n/think off\r\n/stats on\n/stats off\n/system You are terse.\n/system\n/reset \r\n"
+                       "Spell the word garden.\r\n/save ~/saved\n/load ~/saved \n/quit \r\nnever\n");
+    const Outcome run = shell("HOME=" + folder.path("") + " " + LAPIDARY_PROGRAM + " " + kGreedy + "<" + folder.path("in"));
+    expect(run.status == 0_i && run.out == "G-A-R-D-E-N.\n") << run.out;
+    const std::string saved = folder.path("") + "/saved";
+    expect(run.err == "thinking is off\nthinking is on\nthinking is off\nstatistics are on\nstatistics are off\n"
+                      "system message set; the conversation starts again\nno system message; the conversation starts again\n"
+                      "the conversation starts again\nsaved 2 messages to " + saved + "\nloaded 2 messages from " + saved + "\n")
+        << run.err;
+    folder.write("wrong", "/think maybe\n/save\n/load\n");
+    const Outcome wrong = lapidary(kGreedy + "<" + folder.path("wrong"));
+    expect(wrong.status == 1_i && wrong.out.empty());
+    expect(wrong.err == "[/think] expected on, off or nothing, got 'maybe'\n[/save] expected a file, got none\n"
+                        "[/load] expected a file, got none\n") << wrong.err;
+  };
+
+  "a full context says what to do, and the way out works"_test = [] {
+    const TemporaryFolder folder;
+    const std::string story = "Tell me a long story about a river and a stone, please, with many words in it.\n";
+    folder.write("in", story + story + story + "/reset\nSpell the word garden.\n");
+    const Outcome run = lapidary(kGreedy + "--context 60 --max-tokens 20 <" + folder.path("in"));
+    expect(run.status == 1_i && run.out.ends_with("G-A-R-D-E-N.\n")) << run.out;
+    expect(run.err.find("[context] expected fewer than 60 tokens, got ") != std::string::npos) << run.err;
+    expect(run.err.find("; /reset starts again, --context makes room for more\n") != std::string::npos) << run.err;
+  };
+
+  "a block that is pasted is one message"_test = [] {
+    Terminal terminal(kGreedy);
+    expect(fatal(terminal.shows("\x1b[?2004h")));
+    expect(fatal(terminal.shows("> ")));
+    terminal.type("\x1b[200~/first\rsecond \u00e9\rthird\x1b[201~\r");
+    expect(terminal.shows("[/first] command, expected one that /help lists")) << terminal.screen();
+    expect(terminal.shows("> "));
+    terminal.type("/save\r");
+    expect(terminal.shows("[/save]")) << "nothing else was taken for a message\n" << terminal.screen();
+    expect(terminal.screen().find("G-A") == std::string::npos);
+  };
+
+  "Ctrl-C leaves a long line below itself, Ctrl-D a new one"_test = [] {
+    Terminal terminal(kGreedy);
+    expect(fatal(terminal.shows("> ")));
+    terminal.type(std::string(200, 'x') + "\x01");
+    expect(terminal.shows(std::string(30, 'x')));
+    usleep(500'000);
+    terminal.type("\x03");
+    expect(terminal.shows("\n") && terminal.shows("\n") && terminal.shows("\n")) << "from the first row of three to the next";
+    expect(terminal.shows("> "));
+    terminal.type("\x04");
+    expect(terminal.status() == 0_i);
+    expect(terminal.screen().ends_with("\n")) << terminal.screen();
   };
 
   "a line can be edited, and history recalled, on a terminal"_test = [] {

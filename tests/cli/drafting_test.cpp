@@ -122,6 +122,14 @@ const suite<"drafting"> drafting = [] {
       expect(lapidary(request + asked).status == 1_i) << asked;
   };
 
+  "a mistake that has nothing to do with the assistant is told once"_test = [] {
+    const Outcome run = lapidary("generate hi --context 9999999");
+    expect(run.status == 2_i && run.err.starts_with("[context] ") && run.err.find('\n') == run.err.size() - 1) << run.err;
+    const Outcome assistant = lapidary("generate hi --model " + kAssistant);
+    expect(assistant.status == 1_i && assistant.err.find("expected a model, got an assistant, which goes to --draft-model") != std::string::npos)
+        << assistant.err;
+  };
+
   "check-exact finds this machine exact"_test = [] {
     const std::string positions = kSlowBuild ? "9" : "40";
     // The exact mode takes seven times as long; sanitized, its kernels run at every width in the tests of decode.

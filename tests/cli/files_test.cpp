@@ -3,6 +3,8 @@
 
 #include <sys/stat.h>
 
+#include <array>
+
 #include "support/program.hpp"
 
 namespace lapidary::test {
@@ -42,6 +44,87 @@ const suite<"files that are written"> written_files = [] {
       const Outcome full = lapidary(command + folder.path("link"));
       expect(full.status == 1_i && full.err.find("No space left") != std::string::npos && is_link()) << full.err;
     }
+  };
+};
+
+const suite<"files that are read"> read_files = [] {
+  "pipes and standard input do where a file does"_test = [] {
+    const TemporaryFolder folder;
+    folder.write("prompt", "Spell the word garden.");
+    folder.write("messages", R"([{"role":"user","content":"Spell the word garden."}])");
+    folder.write("tools", R"([{"type":"function","function":{"name":"get_weather","parameters":{"type":"object"}}}])");
+    folder.write("schema", R"({"const":"G-A-R-D-E-N."})");
+    const std::string greedy = "generate --temperature 0 --threads 1 ";
+    for (const auto& [flag, file, rest, answer] : std::vector<std::array<std::string, 4>>{
+             {"--file", "prompt", "", "G-A-R-D-E-N.\n"},
+             {"--messages", "messages", "", "G-A-R-D-E-N.\n"},
+             {"--tools", "tools", "'Spell the word garden.'", "G-A-R-D-E-N.\n"},
+             {"--json-schema", "schema", "'Spell the word garden.'", "\"G-A-R-D-E-N.\"\n"}})
+      for (const std::string& way : {"- <" + folder.path(file), "/dev/stdin <" + folder.path(file),
+                                     "<(cat " + folder.path(file) + ")", folder.path(file)}) {
+        const Outcome run = shell("bash -c \"" + std::string(LAPIDARY_PROGRAM) + " " + greedy + rest + " " + flag + " " + way + "\"");
+        expect(run.status == 0_i && run.out == answer) << flag << way << run.out << run.err;
+      }
+    const Outcome ids = lapidary("tokenize --file - <" + folder.path("prompt"));
+    expect(ids.status == 0_i && ids.out == lapidary("tokenize <" + folder.path("prompt")).out) << ids.err;
+  };
+
+  "a schema may stand on the command line"_test = [] {
+    const Outcome run = lapidary(R"(generate hi --json-schema '{"const":[1,2]}')");
+    expect(run.status == 0_i && run.out == "[1,2]\n") << run.out << run.err;
+    const Outcome wrong = lapidary(R"(generate hi --json-schema '{"const":}')");
+    expect(wrong.status == 1_i && wrong.err.starts_with("[--json-schema] ")) << wrong.err;
+  };
+
+  "input without an end is refused"_test = [] {
+    for (const char* command : {"generate", "generate --file -", "generate --messages - ", "generate hi --tools /dev/zero"}) {
+      const Outcome run = shell("ulimit -v 1000000; yes | " + std::string(LAPIDARY_PROGRAM) + " " + command);
+      expect(run.status == 1_i && run.err.find("expected at most 67108864 bytes, got more") != std::string::npos) << command << run.err;
+    }
+  };
+
+  "a prompt and a file at once are refused, and so is standard input for two things"_test = [] {
+    const TemporaryFolder folder;
+    folder.write("prompt", "Hi");
+    expect(lapidary("generate --file " + folder.path("prompt") + " text").status == 2_i);
+    const Outcome twice = lapidary("generate --file - --tools - <" + folder.path("prompt"));
+    expect(twice.status == 2_i && twice.err == "[standard input] expected to be read once, got two that want it\n") << twice.err;
+  };
+
+  "where JSON goes wrong is said"_test = [] {
+    const TemporaryFolder folder;
+    for (const auto& [json, place] : std::vector<std::pair<std::string, std::string>>{
+             {"[\n  {\"role\": \"user\",\n   \"content\" \"hi\"}\n]", "line 3, column 14"},
+             {"[{\"role\": \"user\", \"content\": \"hi\"}", "line 1, column 35"},
+             {"", "line 1, column 1"},
+             {"[1,]", "line 1, column 4"},
+             {"[\"\u00e9\u00e9\", tru]", "line 1, column 8"},
+             {"[01]", "line 1, column 3"},
+             {"[\"a\nb\"]", "line 1, column 4"},
+             {"[] []", "line 1, column 4"},
+             {"{\"a\":1,}", "line 1, column 8"}}) {
+      folder.write("json", json);
+      for (const char* flag : {"generate --messages ", "generate hi --tools ", "generate hi --json-schema ",
+                               "logits models/pebble -o /dev/null --ids "}) {
+        const Outcome run = lapidary(flag + folder.path("json"));
+        expect(run.status == 1_i && run.err.starts_with("[" + folder.path("json") + "] " + place + ", expected JSON, got an error: "))
+            << flag << json << run.err;
+      }
+    }
+    std::filesystem::create_directory(folder.path("model"));
+    folder.write("model/config.json", "{\n  \"model_type\": gemma4\n}");
+    const Outcome run = lapidary("inspect " + folder.path("model"));
+    expect(run.status == 1_i && run.err.find("line 2, column 17, expected JSON") != std::string::npos) << run.err;
+  };
+
+  "why a file cannot be read is said"_test = [] {
+    const TemporaryFolder folder;
+    folder.write("in", "/save " + folder.path("no/where") + "\n");
+    const Outcome saved = lapidary("chat <" + folder.path("in"));
+    expect(saved.err.ends_with("cannot be written: No such file or directory\n")) << saved.err;
+    const Outcome missing = lapidary("generate --file " + folder.path("missing")), directory = lapidary("generate --file " + folder.path());
+    expect(missing.status == 1_i && missing.err.ends_with("cannot be read: No such file or directory\n")) << missing.err;
+    expect(directory.status == 1_i && directory.err.ends_with("cannot be read: Is a directory\n")) << directory.err;
   };
 };
 

@@ -172,6 +172,70 @@ const suite<"lapidary generate"> generate = [] {
       expect(lapidary(arguments).status == 2_i) << arguments;
   };
 
+  "messages that cannot be answered are refused"_test = [] {
+    const TemporaryFolder folder;
+    for (const auto& [messages, mentions] : std::vector<std::pair<std::string, std::string>>{
+             {"[]", "messages, expected at least one, got none"},
+             {R"([{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image_url","image_url":{"url":"x"}}]}])",
+              "messages[0].content[1].type, expected text (no other kind is supported), got \"image_url\""},
+             {R"([{"role":"user","content":[{"type":"audio"}]}])", "got \"audio\""},
+             {R"([{"role":"wizard","content":"hi"}])",
+              "messages[0].role, expected system, developer, user, assistant, model or tool, got \"wizard\""},
+             {R"([{"role":"user"}])", "messages[0].content, expected a string or a list, got nothing"},
+             {R"([{"role":"user","content":"hi"},{"role":"assistant","content":null},{"role":"user","content":"hi"}])",
+              "messages[1].content, expected a string or a list, got null"},
+             {R"([{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{1"}}]}])",
+              "messages[1].tool_calls[0].function.arguments"}}) {
+      folder.write("messages", messages);
+      const Outcome run = lapidary("generate --messages " + folder.path("messages"));
+      expect(run.status == 1_i && run.err.find(mentions) != std::string::npos) << messages << run.err;
+      expect(run.err.starts_with("[") && run.out.empty());
+    }
+  };
+
+  "arguments of a call may be a string, as OpenAI writes them"_test = [] {
+    const TemporaryFolder folder;
+    folder.write("tools.json", kTools);
+    std::string answers[2];
+    for (int i = 0; i < 2; ++i) {
+      folder.write("messages", R"([{"role":"user","content":"What is the weather in Oslo?"},
+        {"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"get_weather","arguments":)" +
+                                   std::string(i ? R"("{\"location\": \"Oslo\"}")" : R"({"location":"Oslo"})") + R"(}}]},
+        {"role":"tool","tool_call_id":"1","content":"{\"temperature\": 12, \"condition\": \"rain\"}"}])");
+      const Outcome run = lapidary("generate" + kGreedy + "--tools " + folder.path("tools.json") + " --messages " + folder.path("messages"));
+      expect(run.status == 0_i) << run.err;
+      answers[i] = run.out;
+    }
+    expect(answers[0] == "It is 12 degrees and rainy in Oslo.\n" && answers[1] == answers[0]) << answers[1];
+  };
+
+  "an answer that was cut short is told from a whole one"_test = [] {
+    const TemporaryFolder folder;
+    folder.write("tools.json", kTools);
+    const std::string cut = "[--max-tokens] the answer was cut short after ";
+    struct Case {
+      std::string arguments;
+      int status;
+      std::string line;  // on standard error
+    };
+    for (const Case& one :
+         {Case{"'What is the capital of Norway?'", 0, ""},
+          {"'What is the capital of Norway?' --max-tokens 3", 0, cut + "3 tokens\n"},
+          {"'What is the capital of Norway?' --max-tokens 3 --json", 0, cut + "3 tokens\n"},
+          {"'What is the capital of Norway?' --context 24", 0, "[--context] the answer was cut short: its 24 tokens are used up\n"},
+          {R"(hi --json-schema '{"const":[1,2]}')", 0, ""},
+          {R"(hi --json-schema '{"const":[1,2]}' --max-tokens 2)", 3, cut + "2 tokens and is unfinished\n"},
+          {R"(hi --json-schema '{"type":"object"}' --max-tokens 1)", 3, cut + "1 token and is unfinished\n"},
+          {"'What is the weather in Oslo?' --max-tokens 6 --tools " + folder.path("tools.json"), 3, cut + "6 tokens and is unfinished\n"},
+          {"'What is the weather in Oslo?' --max-tokens 6 --strict-tools --tools " + folder.path("tools.json"), 3,
+           cut + "6 tokens and is unfinished\n"}}) {
+      const Outcome run = lapidary("generate" + kGreedy + one.arguments);
+      expect(run.status == one.status && run.err == one.line) << one.arguments << run.status << run.out << run.err;
+    }
+    folder.write("in", "Tell me a story.\n");
+    expect(lapidary("chat --max-tokens 2 <" + folder.path("in")).err == cut + "2 tokens\n");
+  };
+
   "Ctrl-C ends it with what there is"_test = [] {
     const TemporaryFolder folder;
     const std::string out = folder.path("out");
@@ -183,21 +247,6 @@ const suite<"lapidary generate"> generate = [] {
     const std::string lines = read_all(out);
     const Value result = json(lines.substr(lines.rfind('\n', lines.size() - 2) + 1));
     expect(member(result, "stop_reason") == "cancelled" && !member(result, "text").empty()) << lines;
-  };
-};
-
-const suite<"descriptions"> descriptions = [] {
-  "manual page and completions name every command and flag"_test = [] {
-    for (const char* arguments : {"man", "completions bash", "completions zsh", "completions fish"}) {
-      const Outcome run = lapidary(arguments);
-      expect(run.status == 0_i);
-      for (std::string word : {"generate", "chat", "json-schema", "inspect"}) {
-        std::string plain = run.out;
-        std::erase(plain, '\\');
-        expect(plain.find(word) != std::string::npos) << arguments << " " << word;
-      }
-    }
-    expect(std::system(("bash -n <<'X'\n" + lapidary("completions bash").out + "X\n").c_str()) == 0_i);
   };
 };
 

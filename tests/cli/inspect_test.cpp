@@ -84,6 +84,18 @@ const suite<"lapidary logits"> logits = [] {
 };
 
 const suite<"lapidary inspect"> inspect = [] {
+  "memory is limited in the units that people write"_test = [] {
+    const auto inspect = [](const std::string& memory) { return lapidary("inspect " + kRoot + "/models/pebble --memory " + memory); };
+    for (const char* enough : {"8G", "8GB", "8g", "8gb", "1.5G", "0.5GiB", "900m", "900000000", "900000K"})
+      expect(inspect(enough).status == 0_i) << enough;
+    for (const char* little : {"1M", "1000", "1.5mb", "64k", "64KiB"}) {
+      const Outcome run = inspect(little);
+      expect(run.status == 1_i && run.err.starts_with("[memory] ")) << little << run.err;
+    }
+    for (const char* wrong : {"lots", "8X", "-8G", "8GBB", "G", "''", "nan", "1e30G", "8iB"})
+      expect(inspect(wrong).status == 2_i) << wrong;
+  };
+
   "its plan is what generate may use, tokenizer and all"_test = [] {
     const std::string model = kRoot + "/models/pebble";
     const Outcome plan = lapidary("inspect " + model + " --json --context 256 --threads 1");
