@@ -4,6 +4,7 @@
 #include <langinfo.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <clocale>
 #include <csignal>
@@ -44,6 +45,9 @@ void on_bus_error(int, siginfo_t* info, void*) {
     std::signal(SIGBUS, SIG_DFL);  // and let it happen again
     return;
   }
+  static std::atomic_flag told;  // threads that compute together meet the end of a file together
+  if (told.test_and_set())
+    for (;;) pause();
   write_error("[");
   write_error(path);
   write_error("] changed while in use\n");
