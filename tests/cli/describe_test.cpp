@@ -60,6 +60,7 @@ const suite<"descriptions"> descriptions = [] {
     expect(contains(bash_candidates("lapidary generate --draft-k"), "--draft-kind\n"));
     expect(bash_candidates("lapidary generate --draft-kind \"\"") == "auto\nmtp\nlookup\nnone\n");
     expect(bash_candidates("lapidary chat --numeric f") == "fast\n");
+    expect(bash_candidates("lapidary chat --backend \"\"") == "cpu\n");
     expect(bash_candidates("lapidary completions \"\"").starts_with("bash\nzsh\nfish\n"));
     expect(bash_candidates("lapidary generate --file \"\"") == "\n") << "files are the shell's";
   };
