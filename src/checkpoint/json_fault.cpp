@@ -6,7 +6,7 @@ namespace lapidary {
 
 namespace {
 
-constexpr int kMostDepth = 1024;  // what the parser takes
+constexpr int kMaxDepth = 1024;  // what the parser takes
 
 // Goes through a text up to where it stops being JSON. The parser that reads it does not tell.
 class Scanner {
@@ -23,7 +23,7 @@ class Scanner {
  private:
   bool value(int depth) {
     skip_space();
-    if (depth > kMostDepth) return false;
+    if (depth > kMaxDepth) return false;
     switch (peek()) {
       case '{': return list('}', [&] { return key() && value(depth + 1); });
       case '[': return list(']', [&] { return value(depth + 1); });

@@ -9,10 +9,10 @@
 namespace lapidary::cli {
 
 // More than any context holds: input without an end must not take all memory.
-inline constexpr std::size_t kMostInputBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kMaxInputBytes = std::size_t{64} << 20;
 
 // All of a file; '-' is standard input, which can be read once.
-std::string read_input(const std::string& path, std::size_t most_bytes = kMostInputBytes);
+std::string read_input(const std::string& path, std::size_t most_bytes = kMaxInputBytes);
 text::Value read_json_input(const std::string& path);
 
 }  // namespace lapidary::cli
