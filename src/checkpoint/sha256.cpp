@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -179,7 +180,7 @@ std::string sha256_of_file(const std::string& path) {
   const auto bytes = std::as_bytes(std::span(chunk));
   Sha256 sha256(fastest_sha256());
   while (file.read(chunk.data(), static_cast<std::streamsize>(chunk.size()))) sha256.add_blocks(bytes);
-  if (!file.eof()) fail(ErrorKind::io, path, "cannot be read");
+  if (!file.eof()) fail(ErrorKind::io, path, std::string("cannot be read: ") + std::strerror(errno));
   return sha256.finish(bytes.first(static_cast<std::size_t>(file.gcount())));
 }
 

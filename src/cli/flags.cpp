@@ -89,7 +89,8 @@ CLI::Option* add_choice(CLI::App& command, const std::string& names, const std::
 
 std::vector<std::string> choices_of(const CLI::Option& option) {
   const std::string kind = option.get_type_name();
-  return kind.find(kBetweenChoices) == kind.npos ? std::vector<std::string>() : CLI::detail::split(kind, kBetweenChoices);
+  const bool is_kind = std::ranges::any_of(kind, [](char c) { return c >= 'A' && c <= 'Z'; });  // FILE, N
+  return is_kind || kind.empty() ? std::vector<std::string>() : CLI::detail::split(kind, kBetweenChoices);
 }
 
 template std::string range_text(int, int);

@@ -1,10 +1,15 @@
 // lapidary inspect: what a checkpoint is, what it costs, and the graph it runs through.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <sstream>
 
 #include "cli/commands.hpp"
 #include "cli/model.hpp"
+#include "cli/size_text.hpp"
 #include "cpu/backend.hpp"
 #include "graph/listing.hpp"
 #include "text/value.hpp"
@@ -26,6 +31,26 @@ struct ClassRow {
   std::string part, storage;
   std::size_t tensors = 0, bytes = 0;
 };
+
+// "28.3 million", "25.2 billion"
+std::string count_text(std::size_t count) {
+  const bool is_billions = count >= 1'000'000'000;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f %s", static_cast<double>(count) / (is_billions ? 1e9 : 1e6), is_billions ? "billion" : "million");
+  return text;
+}
+
+// Numbers that were learnt; those of an assistant are not the model's.
+std::size_t parameters_of(const link::Program& program) {
+  std::size_t count = 0;
+  for (std::size_t id = 0; id < program.graph->weights.size(); ++id) {
+    const graph::WeightSlot& slot = program.graph->weights[id];
+    if (slot.owner == graph::Owner::assistant) continue;
+    const link::Matrix& matrix = program.matrices[id];
+    count += matrix.values ? static_cast<std::size_t>(std::max(1, matrix.experts)) * matrix.rows * matrix.cols : slot.cols;
+  }
+  return count;
+}
 
 std::string part_of(std::string_view name) {
   for (const auto& [piece, part] : {std::pair{"embed_tokens_per_layer", "per-layer embedding"}, {"embed_tokens", "embedding"},
@@ -60,7 +85,23 @@ std::vector<ClassRow> classes_of(const link::Program& program) {
   }
   std::vector<ClassRow> list;
   for (auto& [key, row] : rows) list.push_back(std::move(row));
+  std::ranges::sort(list, std::ranges::greater(), &ClassRow::bytes);
   return list;
+}
+
+// The largest first, with a bar as long as its share.
+void print_weights(const link::Program& program) {
+  constexpr double kFullBar = 46;  // letters
+  const std::vector<ClassRow> rows = classes_of(program);
+  double all_bytes = 0;
+  for (const ClassRow& row : rows) all_bytes += static_cast<double>(row.bytes);
+  std::cout << "\nweights\n";
+  for (const ClassRow& row : rows) {
+    const double share = static_cast<double>(row.bytes) / all_bytes;
+    const std::string bar(static_cast<std::size_t>(std::lround(share * kFullBar)), '#');
+    std::printf("  %-26s %-12s %5zu tensors %10s %5.1f %%%s%s\n", row.part.c_str(), row.storage.c_str(), row.tensors,
+                size_text(row.bytes).c_str(), 100 * share, bar.empty() ? "" : "  ", bar.c_str());
+  }
 }
 
 std::string listing_of(const link::Program& program) {
@@ -81,7 +122,8 @@ void print_text(const link::Program& program, const InstructionsFlag& instructio
     shared += shape.layers[l].kv_layer != l;
   }
   std::cout << program.checkpoint.folder() << ": " << program.checkpoint.config().model_type << ", graph " << program.graph->name
-            << "\n\nshape\n  layers         " << shape.layer_count << " (" << full << " full, " << shared
+            << "\n\nshape\n  parameters     " << count_text(parameters_of(program)) << "\n  context        up to "
+            << program.checkpoint.config().shape.max_positions << " tokens\n  layers         " << shape.layer_count << " (" << full << " full, " << shared
             << " share K/V)\n  hidden         " << shape.hidden << "\n  heads          " << shape.heads
             << "\n  window         " << shape.window << "\n  vocabulary     " << shape.vocab << "\n";
   if (shape.experts)
@@ -91,21 +133,18 @@ void print_text(const link::Program& program, const InstructionsFlag& instructio
   std::cout << "\narithmetic\n  numeric        " << name_of(program.numeric) << "\n";
   if (program.backend == &cpu::kBackend)
     std::cout << "  instructions   " << instructions.taken_by(program.numeric).text() << "\n";
-  std::cout << "\nweights\n";
-  for (const ClassRow& row : classes_of(program))
-    std::printf("  %-20s %-12s %5zu tensors %14zu bytes\n", row.part.c_str(), row.storage.c_str(), row.tensors, row.bytes);
-  std::fflush(stdout);
-  std::cout << "\nper decoded token\n  weight bytes   " << cost.weight_bytes << "\n  steps          " << cost.steps
-            << "\n  K/V bytes      " << plan.kv_bytes_per_token << "\n\nmemory for " << plan.context_tokens
-            << " tokens, prompt chunks of " << plan.chunk_rows << "\n  weights mapped " << plan.weights_mapped_bytes
-            << " bytes\n  K/V            " << plan.kv_bytes << " bytes, " << plan.kv_format.name << "\n  arena          " << plan.arena_bytes
-            << " bytes\n  constants      " << plan.constants_bytes << " bytes\n  repacked       " << plan.repacked_bytes
-            << " bytes\n  threads        " << plan.room_bytes << " bytes\n  text           " << plan.text_bytes
-            << " bytes\n  anonymous      " << plan.anonymous_bytes() << " bytes\n";
+  print_weights(program);
+  std::cout << "\nper decoded token\n  weights        " << size_text(static_cast<std::size_t>(cost.weight_bytes)) << "\n  steps          "
+            << cost.steps << "\n  K/V            " << size_text(plan.kv_bytes_per_token) << "\n\nmemory for " << plan.context_tokens
+            << " tokens, prompt chunks of " << plan.chunk_rows << "\n  weights mapped " << size_text(plan.weights_mapped_bytes)
+            << "\n  K/V            " << size_text(plan.kv_bytes) << ", " << plan.kv_format.name << "\n  arena          " << size_text(plan.arena_bytes)
+            << "\n  constants      " << size_text(plan.constants_bytes) << "\n  repacked       " << size_text(plan.repacked_bytes)
+            << "\n  threads        " << size_text(plan.room_bytes) << "\n  text           " << size_text(plan.text_bytes)
+            << "\n  anonymous      " << size_text(plan.anonymous_bytes()) << "\n";
   if (program.assistant) {
     const link::TokenCost draft = link::cost_of_draft(program);
-    std::cout << "\nassistant " << program.assistant->folder() << ", per draft\n  weight bytes   " << draft.weight_bytes
-              << "\n  steps          " << draft.steps << "\n";
+    std::cout << "\nassistant " << program.assistant->folder() << ", per draft\n  weights        "
+              << size_text(static_cast<std::size_t>(draft.weight_bytes)) << "\n  steps          " << draft.steps << "\n";
   }
   if (with_graph) std::cout << "\n" << listing_of(program);
 }
@@ -123,7 +162,9 @@ Value json_of(const link::Program& program, const InstructionsFlag& instructions
       {"checkpoint", program.checkpoint.folder()},
       {"model_type", program.checkpoint.config().model_type},
       {"graph", program.graph->name},
-      {"shape", Value::Object{{"layers", shape.layer_count},
+      {"shape", Value::Object{{"parameters", bytes(parameters_of(program))},
+                              {"context_limit", program.checkpoint.config().shape.max_positions},
+                              {"layers", shape.layer_count},
                               {"hidden", shape.hidden},
                               {"heads", shape.heads},
                               {"window", shape.window},

@@ -7,6 +7,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/model.hpp"
+#include "cli/size_text.hpp"
 #include "link/assistant.hpp"
 #include "text/value.hpp"
 
@@ -79,13 +80,6 @@ Value value_of(const Entry& entry) {
   object.emplace_back("fits", entry.memory_bytes <= machine_bytes());
   object.emplace_back("assistant", entry.assistant.empty() ? Value() : Value(entry.assistant));
   return object;
-}
-
-std::string size_text(std::size_t bytes) {
-  char text[32];
-  const bool small = bytes < 1'000'000'000;
-  std::snprintf(text, sizeof text, "%.1f %s", static_cast<double>(bytes) / (small ? 1e6 : 1e9), small ? "MB" : "GB");
-  return text;
 }
 
 void print(const std::vector<Entry>& entries, bool all) {

@@ -119,6 +119,13 @@ const suite<"lapidary inspect"> inspect = [] {
                               "moe_combine", "router.proj:affine8/64"})
       expect(text.out.find(piece) != std::string::npos) << piece;
 
+    // Where the bytes are, the largest part first, with a bar as long as its share.
+    for (const char* piece : {"\n  parameters     28.3 million\n", "\n  context        up to 8192 tokens\n",
+                              "\nweights\n  experts                    affine4/64      36 tensors   10.1 MiB  61.3 %  ############################\n",
+                              "\n  assistant embedding        affine4/64       1 tensors  576.0 KiB   3.4 %  ##\n",
+                              "\n  weights        7.7 MiB\n", "\n  K/V            2.0 KiB\n", "\n  anonymous      16.7 MiB\n"})
+      expect(text.out.find(piece) != std::string::npos) << piece;
+
     const Outcome json = lapidary("inspect " + model + " --json --graph --context 1000");
     expect(fatal(json.status == 0)) << json.err;
     simdjson::dom::parser parser;
@@ -126,6 +133,7 @@ const suite<"lapidary inspect"> inspect = [] {
     expect(fatal(!parser.parse(json.out).get(root))) << json.out;
     const auto number = [&](const char* group, const char* key) { return std::int64_t(root[group][key]); };
     expect(number("shape", "layers") == 12 && number("memory", "context_tokens") == 1000);
+    expect(number("shape", "parameters") == 28321996 && number("shape", "context_limit") == 8192);
     expect(number("memory", "anonymous_bytes") ==
            number("memory", "kv_bytes") + number("memory", "arena_bytes") + number("memory", "constants_bytes") +
                number("memory", "repacked_bytes") + number("memory", "thread_bytes") + number("memory", "text_bytes"));

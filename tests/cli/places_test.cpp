@@ -101,7 +101,7 @@ const suite<"models by name"> names = [] {
     cache.add("someone/half", cache.path("broken"), "1");
     const Outcome table = cache.run("list");
     expect(table.status == 0_i && table.out.starts_with("MODEL ")) << table.out;
-    for (const char* words : {"\npebble ", "\nlapidary/pebble ", "17.2 MB", "affine4/64", "someone/pebble-assistant\n"})
+    for (const char* words : {"\npebble ", "\nlapidary/pebble ", "16.4 MiB", "affine4/64", "someone/pebble-assistant\n"})
       expect(table.out.find(words) != std::string::npos) << words << table.out;
     for (const char* words : {"someone/other", "someone/half", "\nsomeone/pebble-assistant"})
       expect(table.out.find(words) == std::string::npos) << words << table.out;

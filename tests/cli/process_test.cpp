@@ -2,6 +2,7 @@
 #include <boost/ut.hpp>
 
 #include "support/program.hpp"
+#include "support/slow_build.hpp"
 
 namespace lapidary::test {
 namespace {
@@ -44,12 +45,13 @@ const suite<"standard streams"> streams = [] {
 };
 
 const suite<"limits of the machine"> limits = [] {
-  "threads that cannot be had are an error"_test = [] {
+  // A sanitized program needs more addresses than a limit leaves.
+  if (!kSlowBuild) "threads that cannot be had are an error"_test = [] {
     const Outcome run = shell(std::string("ulimit -v 400000; ") + LAPIDARY_PROGRAM + " generate hi --threads 200 --max-tokens 3");
     expect(run.status == 1_i && run.err.starts_with("[threads] expected 200, got ")) << run.err;
   };
 
-  "one core gets one thread"_test = [] {
+  if (shell("command -v taskset").status == 0) "one core gets one thread"_test = [] {
     const Outcome run = shell(std::string("taskset -c 0 ") + LAPIDARY_PROGRAM + " bench " + kPebble + " -p 0 -n 0");
     expect(run.out.find(", 1 threads, ") != std::string::npos) << run.out << run.err;
   };

@@ -50,7 +50,7 @@ class Growth {
         "role", "content", "type", "text", "tool_calls", "function", "name", "arguments", "id", "tool_call_id",
         "tool_responses", "response", "reasoning", "reasoning_content", "description", "parameters", "properties",
         "required", "items", "enum", "nullable", "user", "assistant", "model", "tool", "system", "image", "audio",
-        "video", "string", "object", "array", "<|turn>", "<|channel>", "<channel|>", "<|\"|>", " ", "'", "\xc3\xa9", ""};
+        "video", "{\"a\":1}", "{", "string", "object", "array", "<|turn>", "<|channel>", "<channel|>", "<|\"|>", " ", "'", "\xc3\xa9", ""};
     return kWords[byte() % std::size(kWords)];
   }
 
@@ -59,7 +59,18 @@ class Growth {
   std::size_t at_ = 0;
 };
 
+// What is read once needs no more reading.
+void check_messages(const Value& messages) {
+  try {
+    const Value read = checked_messages(messages);
+    check(read.array() && !read.array()->empty() && checked_messages(read) == read);
+  } catch (const lapidary::Error& error) {
+    check(error.what.find("expected ") != std::string::npos);
+  }
+}
+
 void render_all(const Value& messages, const Value& tools, std::uint8_t flags) {
+  check_messages(messages);
   for (const Revision revision : {Revision::april, Revision::may, Revision::canonical}) {
     try {
       const Template with{flags & 1 ? Family::large : Family::small, revision};

@@ -211,6 +211,20 @@ const suite<"placeholders"> placeholders_suite = [] {
     expect(outcome_of([&] { text::expand_placeholders(prompt, std::span(media, 2)); }) == "bad_value");
     expect(outcome_of([&] { text::expand_placeholders(std::span(prompt, 2), media); }) == "bad_value");
   };
+
+  boost::ut::test("messages that can be answered come back with the arguments of their calls read") = [] {
+    const Value read = text::checked_messages(parse_json(
+        R"([{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"a\": [1]}"}}]},
+            {"role":"tool","content":3},{"role":"user","content":[{"type":"text","text":"and?"}]}])", "messages"));
+    expect(*(*(*read.array())[1].find("tool_calls")->array())[0].find("function")->find("arguments") == parse_json(R"({"a":[1]})", ""));
+    expect(text::checked_messages(read) == read);
+    for (const auto& [messages, outcome] :
+         {std::pair{"{}", "wrong_type"}, {"[]", "bad_value"}, {"[1]", "wrong_type"}, {R"([{"content":"hi"}])", "missing_key"},
+          {R"([{"role":"wizard","content":"hi"}])", "bad_value"}, {R"([{"role":"user"}])", "missing_key"},
+          {R"([{"role":"user","content":null}])", "wrong_type"}, {R"([{"role":"tool","content":[{"type":"image"}]}])", "unsupported"},
+          {R"([{"role":"assistant","tool_calls":[{"function":{"arguments":"{"}}]}])", "not_json"}})
+      expect(outcome_of([&] { text::checked_messages(parse_json(messages, "messages")); }) == outcome) << messages;
+  };
 };
 
 }  // namespace
