@@ -26,11 +26,16 @@ struct ChatFlags {
 constexpr const char* kHelp =
     "/reset          forget the conversation\n"
     "/system TEXT    set the system message and start again\n"
+    "/undo           forget the last question and its answer\n"
+    "/retry          answer the last question again\n"
+    "/tools FILE     tools the model may call, as JSON; /tools off\n"
+    "/schema FILE    JSON schema that answers must fit, or the schema itself; /schema off\n"
     "/think [on|off] switch thinking on or off\n"
     "/save FILE      write the conversation as JSON\n"
     "/load FILE      go on with a saved one\n"
     "/stats [on|off] switch statistics on or off\n"
-    "/quit           or Ctrl-D\n";
+    "/quit, /bye     or Ctrl-D\n"
+    "A line that ends with a backslash goes on in the next one.\n";
 
 constexpr const char* kContextAdvice = "; /reset starts again, --context makes room for more";
 constexpr const char* kSpace = " \t\r\n";
@@ -68,10 +73,10 @@ class Chat {
     LineReader lines;
     bool failed = false;
     if (lines.interactive()) std::cerr << "/help lists the commands, Ctrl-C stops an answer, Ctrl-D ends.\n";
-    while (const auto line = lines.read("> ")) {
+    while (const auto line = read_message(lines)) {
       const std::string text = trimmed(*line);
       try {
-        if (text == "/quit") break;
+        if (text == "/quit" || text == "/bye") break;
         if (text.starts_with('/')) command(text);
         else if (!text.empty()) turn(text);
       } catch (const Error& error) {
@@ -83,6 +88,18 @@ class Chat {
   }
 
  private:
+  // A backslash at the end of a line joins the next one to it.
+  static std::optional<std::string> read_message(LineReader& lines) {
+    auto message = lines.read("> ");
+    while (message && message->ends_with('\\')) {
+      message->back() = '\n';
+      const auto more = lines.read(". ");
+      if (!more) break;
+      *message += *more;
+    }
+    return message;
+  }
+
   void reset() {
     messages_.clear();
     if (!flags_.system.empty()) messages_.push_back(Value::Object{{"role", "system"}, {"content", flags_.system}});
@@ -105,6 +122,24 @@ class Chat {
     } else if (name == "/stats") {
       flip(flags_.stats, name, argument);
       std::cerr << "statistics are " << name_of(flags_.stats) << std::endl;
+    } else if (name == "/undo") {
+      const std::string question = take_back();
+      std::cerr << "forgot: " << question << std::endl;
+    } else if (name == "/retry") {
+      const Value::Array before = messages_;
+      try {
+        turn(take_back());
+      } catch (...) {
+        messages_ = before;
+        throw;
+      }
+    } else if (name == "/tools") {
+      tools_ = argument == "off" ? Value() : read_json(path_of(name, argument));
+      std::cerr << "tools are " << name_of(tools_.truthy()) << std::endl;
+    } else if (name == "/schema") {
+      options_.schema.reset();
+      if (argument != "off") options_.schema = argument.starts_with('{') ? text::parse_json(argument, name) : read_json(path_of(name, argument));
+      std::cerr << "the schema is " << name_of(options_.schema.has_value()) << std::endl;
     } else if (name == "/save") {
       save(path_of(name, argument));
     } else if (name == "/load") {
@@ -116,13 +151,28 @@ class Chat {
     }
   }
 
+  static Value read_json(const std::string& path) { return text::parse_json(read_input(path), path); }
+
+  // Forgets the last question and all after it, and returns it.
+  std::string take_back() {
+    for (std::size_t i = messages_.size(); i-- > 0;) {
+      const Value* role = messages_[i].find("role");
+      const Value* content = messages_[i].find("content");
+      if (!role || !role->string() || *role->string() != "user" || !content || !content->string()) continue;
+      const std::string question = *content->string();
+      messages_.resize(i);
+      return question;
+    }
+    fail(ErrorKind::usage, "conversation", "expected a question to take back, got none");
+  }
+
   void save(const std::string& path) const {
     write_whole_file(path, [&](std::ostream& file) { file << text::to_json(messages_) << "\n"; });
     std::cerr << "saved " << messages_.size() << " messages to " << path << std::endl;
   }
 
   void load(const std::string& path) {
-    const Value loaded = text::parse_json(read_input(path), path);
+    const Value loaded = read_json(path);
     engine::Prompt::of_messages(model_, loaded, {}, false);  // refuses what is not a conversation
     messages_ = *loaded.array();
     std::cerr << "loaded " << messages_.size() << " messages from " << path << std::endl;
@@ -132,7 +182,7 @@ class Chat {
     if (!text::is_utf8(prompt)) fail(ErrorKind::bad_utf8, "message", "expected UTF-8, got other bytes");
     Value::Array messages = messages_;
     messages.push_back(Value::Object{{"role", "user"}, {"content", prompt}});
-    engine::Prompt asked = engine::Prompt::of_messages(model_, messages, {}, flags_.answer.think);
+    engine::Prompt asked = engine::Prompt::of_messages(model_, messages, tools_, flags_.answer.think);
     const std::int32_t room = conversation_.session.capacity();
     if (asked.ids.size() >= static_cast<std::size_t>(room))
       fail(ErrorKind::usage, "context", "expected fewer than " + std::to_string(room) + " tokens, got " +
@@ -149,15 +199,20 @@ class Chat {
     printer.finish();
     tell_cut_short(conversation_, answer.result(), kContextAdvice);
     if (flags_.stats) print_stats(conversation_, answer.result());
-    messages.push_back(Value::Object{{"role", "assistant"}, {"content", answer.result().content}});
+    Value::Object said{{"role", "assistant"}, {"content", answer.result().content}};
+    Value::Array calls;
+    for (const text::ToolCall& call : answer.result().calls) calls.push_back(Value::Object{{"type", "function"}, {"function", json_of(call)}});
+    if (!calls.empty()) said.emplace_back("tool_calls", std::move(calls));
+    messages.push_back(std::move(said));
     messages_ = std::move(messages);
   }
 
   ChatFlags flags_;
-  const engine::AnswerOptions options_;
+  engine::AnswerOptions options_;
   engine::Model model_;
   engine::Conversation conversation_;
   Value::Array messages_;
+  Value tools_;
 };
 
 }  // namespace

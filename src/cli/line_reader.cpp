@@ -5,8 +5,11 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <string_view>
+
+#include "cli/terminal.hpp"
 
 namespace lapidary::cli {
 namespace {
@@ -49,6 +52,16 @@ void tell_terminal(const char* text) {
   std::fflush(stdout);
 }
 
+// Where programs keep what is nice to have next time; its folder is made. Empty where there is no such place.
+std::string find_history_file() {
+  const char *state = std::getenv("XDG_STATE_HOME"), *home = std::getenv("HOME");
+  if (!(state && *state) && !(home && *home)) return "";
+  const std::filesystem::path folder = (state && *state ? std::filesystem::path(state) : std::filesystem::path(home) / ".local/state") / "lapidary";
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  return error ? "" : (folder / "history").string();
+}
+
 EditLine* editor_of(void* editor) { return static_cast<EditLine*>(editor); }
 History* history_of(void* history) { return static_cast<History*>(history); }
 
@@ -60,6 +73,8 @@ LineReader::LineReader() : interactive_(isatty(STDIN_FILENO) && isatty(STDOUT_FI
   editor_ = el_init("lapidary", stdin, stdout, stderr);
   history_ = history_init();
   history(history_of(history_), &event, H_SETSIZE, kHistoryLines);
+  history_file_ = find_history_file();
+  if (!history_file_.empty()) history(history_of(history_), &event, H_LOAD, history_file_.c_str());
   el_set(editor_of(editor_), EL_CLIENTDATA, this);
   el_set(editor_of(editor_), EL_PROMPT, &prompt_text);
   el_set(editor_of(editor_), EL_EDITOR, "emacs");
@@ -68,14 +83,15 @@ LineReader::LineReader() : interactive_(isatty(STDIN_FILENO) && isatty(STDOUT_FI
   el_set(editor_of(editor_), EL_SETTY, "-d", "-isig", nullptr);
   el_set(editor_of(editor_), EL_ADDFN, "give-up-line", "Give up the line", &on_ctrl_c);
   el_set(editor_of(editor_), EL_BIND, "^C", "give-up-line", nullptr);
-  const char* kind = std::getenv("TERM");
-  marks_pastes_ = kind && std::string_view(kind) != "dumb";
+  marks_pastes_ = takes_escapes(STDOUT_FILENO);
   el_set(editor_of(editor_), EL_ADDFN, "paste", "Insert what is pasted", &on_paste);
   el_set(editor_of(editor_), EL_BIND, kPasteBegins, "paste", nullptr);
 }
 
 LineReader::~LineReader() {
   if (!interactive_) return;
+  HistEvent event;
+  if (!history_file_.empty()) history(history_of(history_), &event, H_SAVE, history_file_.c_str());
   history_end(history_of(history_));
   el_end(editor_of(editor_));
 }

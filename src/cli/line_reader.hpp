@@ -26,6 +26,7 @@ class LineReader {
   bool given_up_ = false;
   void* editor_ = nullptr;   // EditLine, History: libedit's own types stay in the source file
   void* history_ = nullptr;
+  std::string history_file_; // empty = none
 };
 
 }  // namespace lapidary::cli

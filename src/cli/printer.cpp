@@ -3,6 +3,11 @@
 #include <iostream>
 
 namespace lapidary::cli {
+namespace {
+
+constexpr const char *kDim = "\x1b[2m", *kPlain = "\x1b[0m";
+
+}  // namespace
 
 text::Value json_of(const text::ToolCall& call) {
   return text::Value::Object{{"name", call.name}, {"arguments", call.arguments}};
@@ -10,8 +15,10 @@ text::Value json_of(const text::ToolCall& call) {
 
 void Printer::begin(Line line) {
   if (open_ == line) return;
-  if (open_ != Line::none) (open_ == Line::thought ? std::cerr : std::cout) << std::endl;
+  if (open_ == Line::thought) std::cerr << (dims_thoughts_ ? kPlain : "") << std::endl;
+  if (open_ == Line::content) std::cout << std::endl;
   open_ = line;
+  if (open_ == Line::thought && dims_thoughts_) std::cerr << kDim;
 }
 
 void Printer::print(const text::Event& event) {

@@ -1,6 +1,9 @@
-// An answer for people, as it comes: content to stdout, thoughts to stderr, a call as a line of JSON.
+// An answer for people, as it comes: content to stdout, thoughts to stderr, dimmed on a terminal, a call as a line of JSON.
 #pragma once
 
+#include <unistd.h>
+
+#include "cli/terminal.hpp"
 #include "text/output_parser.hpp"
 
 namespace lapidary::cli {
@@ -15,6 +18,7 @@ class Printer {
   void begin(Line line);  // ends the line of the other kind
 
   Line open_ = Line::none;
+  const bool dims_thoughts_ = takes_colours(STDERR_FILENO);
 };
 
 text::Value json_of(const text::ToolCall& call);  // {"name": ..., "arguments": {...}}

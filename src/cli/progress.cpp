@@ -3,22 +3,12 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
+
+#include "cli/terminal.hpp"
 
 namespace lapidary::cli {
 
-namespace {
-
-// A dumb terminal cannot take a line back.
-bool is_terminal() {
-  const char* kind = std::getenv("TERM");
-  return isatty(STDERR_FILENO) && kind && std::strcmp(kind, "dumb") != 0;
-}
-
-}  // namespace
-
-Progress::Progress(bool quiet) : shows_(!quiet && is_terminal()) {}
+Progress::Progress(bool quiet) : shows_(!quiet && takes_escapes(STDERR_FILENO)) {}
 
 void Progress::show(const engine::Answer& answer) {
   if (!shows_) return;

@@ -29,6 +29,7 @@ class Terminal {
     child_ = forkpty(&master_, nullptr, nullptr, nullptr);
     if (child_ == 0) {
       setenv("TERM", kind, 1);
+      setenv("XDG_STATE_HOME", "/dev/null", 0);  // no history
       // libedit forgets the names of keys it was told; nothing else may leak.
       setenv("LSAN_OPTIONS", "print_suppressions=0:suppressions=" LAPIDARY_ROOT "/tests/support/libedit.supp", 1);
       const std::string command = std::string("exec ") + LAPIDARY_PROGRAM + " " + arguments;
@@ -224,6 +225,48 @@ const suite<"lapidary chat"> chat = [] {
       expect(answer != std::string::npos && screen.ends_with("The capital of Norway is Oslo.\r\n")) << screen;
       if (says) expect(line < gone && gone + 4 == answer && screen.find(" tok/s, ") < gone && screen.find(" s left") < gone) << screen;
     }
+  };
+
+  "a question can be taken back, asked again and go over several lines"_test = [] {
+    const TemporaryFolder folder;
+    folder.write("tools", R"([{"type":"function","function":{"name":"get_time","description":"The time","parameters":{"type":"object","properties":{}}}}])");
+    folder.write("in", "/undo\n/retry\nSpell the word garden.\n/retry\nWhat is the capital\\\nof Norway?\n/undo\n/save " + folder.path("saved") +
+                           "\n/schema {\"enum\":[\"yes\"]}\nIs it?\n/schema off\n/tools " + folder.path("tools") + "\n/tools off\n/bye\nnever\n");
+    const Outcome run = lapidary(kGreedy + "<" + folder.path("in"));
+    expect(run.status == 1_i) << "the first two failed";
+    expect(run.out.starts_with("G-A-R-D-E-N.\nG-A-R-D-E-N.\n") && run.out.ends_with("\n\"yes\"\n")) << run.out;
+    const auto saved = text::parse_json(read_all(folder.path("saved")), "saved");
+    expect(saved.array() && saved.array()->size() == 2u) << read_all(folder.path("saved"));
+    for (const char* piece : {"[conversation] expected a question to take back, got none", "forgot: What is the capital\nof Norway?", "the schema is on",
+                              "the schema is off", "tools are on", "tools are off"})
+      expect(run.err.find(piece) != std::string::npos) << piece << "\n" << run.err;
+  };
+
+  "lines are remembered for the next time"_test = [] {
+    const TemporaryFolder folder;
+    const std::string home = folder.path("state");
+    setenv("XDG_STATE_HOME", home.c_str(), 1);
+    for (const bool first : {true, false}) {
+      Terminal terminal(kGreedy);
+      expect(fatal(terminal.shows("> ")));
+      terminal.type(first ? "Spell the word garden.\r" : "\x1b[A\x1b[A\r");  // up past /quit
+      expect(terminal.shows("G-A-R-D-E-N.")) << terminal.screen();
+      expect(terminal.shows("> "));
+      terminal.type("/quit\r");
+      expect(terminal.status() == 0_i);
+    }
+    unsetenv("XDG_STATE_HOME");
+  };
+
+  "thoughts are dimmed on a terminal, unless the user wants no colours"_test = [] {
+    for (const bool colours : {true, false}) {
+      if (!colours) setenv("NO_COLOR", "1", 1);
+      Terminal terminal("generate --temperature 0 --threads 1 --think 'List three nouns.'");
+      expect(terminal.status() == 0_i);
+      const std::size_t dim = terminal.screen().find("\x1b[2m"), plain = terminal.screen().find("\x1b[0m\r\n");
+      expect((dim != std::string::npos && dim < plain && plain != std::string::npos) == colours) << terminal.screen();
+    }
+    unsetenv("NO_COLOR");
   };
 
   "a dumb terminal will do"_test = [] {
