@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "cli/commands.hpp"
+#include "cli/settings.hpp"
 #include "cli/flags.hpp"
 
 namespace lapidary::cli {
@@ -20,7 +21,7 @@ std::vector<std::string> spellings(const CLI::Option& option) {
 }
 
 bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() != 0; }
-bool takes_file(const CLI::Option& option) { return option.get_type_name() == "FILE" || option.get_type_name() == "DIR"; }
+bool takes_file(const CLI::Option& option) { return option.get_type_name() == "FILE" || option.get_type_name() == "DIR" || option.get_type_name() == "MODEL"; }
 
 std::string joined(const std::vector<std::string>& words, const char* between = " ") {
   std::string text;
@@ -56,6 +57,16 @@ void print_man(const CLI::App& app) {
                 << "\n" << troff(option->get_description()) << "\n";
     }
   }
+  std::cout << ".SH ENVIRONMENT\n";
+  for (const char* setting : settings())
+    std::cout << ".TP\n.B " << variable_of(setting) << "\nWhat \\-\\-" << troff(setting) << " is where that is not given.\n";
+  std::cout << ".TP\n.B LAPIDARY_CONFIG\nA JSON file with an object of such settings, by the names of their flags; without it, "
+               "lapidary/config.json in the user's folder for such files. Variables come before it.\n"
+               ".TP\n.B LAPIDARY_MODELS\nFolders with models, separated by colons.\n"
+               ".TP\n.B HF_HUB_CACHE, HF_HOME\nWhere the cache of the Hugging Face hub is.\n.TP\n.B NO_COLOR\nNo colours on the terminal.\n"
+               ".SH EXAMPLES\n.nf\nlapidary generate \"Give me JSON for 3 people.\"\n"
+               "lapidary generate \\-m gemma\\-4\\-e2b\\-it\\-4bit \\-\\-json\\-schema schema.json \\-\\-file question.txt\n"
+               "git diff | lapidary generate \\-\\-system \"Write a commit message.\"\nlapidary chat \\-\\-think\nlapidary list\n.fi\n";
   std::cout << ".SH EXIT STATUS\n.TP\n0\nDone.\n.TP\n" << kFailure
             << "\nA file, a checkpoint or the machine is at fault; one line on standard error says which.\n.TP\n" << kUsage
             << "\nThe command line is at fault.\n.TP\n" << kUnfinished

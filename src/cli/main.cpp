@@ -12,6 +12,7 @@
 #include "cli/commands.hpp"
 #include "cli/mistakes.hpp"
 #include "cli/process.hpp"
+#include "cli/settings.hpp"
 #include "cli/version.hpp"
 
 namespace {
@@ -32,6 +33,7 @@ int run(int argc, char** argv) {
   lapidary::cli::add_backend_commands(app);
   lapidary::cli::add_describe(app);
   lapidary::cli::add_tokenize(app);
+  lapidary::cli::apply_settings(app);
   try {
     std::vector<std::string> words = lapidary::cli::words_of_line(argc, argv);
     std::ranges::reverse(words);  // as the parser takes them
