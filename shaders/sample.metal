@@ -6,7 +6,7 @@
 
 constant int kListed [[function_constant(60)]];  // in1 has the tokens that the logits belong to
 
-enum SampleSizes { kMaxSimds = 32, kDigits = 256 };
+constexpr constant int kDigits = 256;
 constant uint kNoCost = 0xffffffffu;
 constant int kNoPlace = 0x7fffffff;
 constant uint kInfiniteBits = 0x7f800000u;
