@@ -134,11 +134,11 @@ class Chat {
         throw;
       }
     } else if (name == "/tools") {
-      tools_ = argument == "off" ? Value() : read_json(path_of(name, argument));
+      tools_ = argument == "off" ? Value() : read_json_input(path_of(name, argument));
       std::cerr << "tools are " << name_of(tools_.truthy()) << std::endl;
     } else if (name == "/schema") {
       options_.schema.reset();
-      if (argument != "off") options_.schema = argument.starts_with('{') ? text::parse_json(argument, name) : read_json(path_of(name, argument));
+      if (argument != "off") options_.schema = argument.starts_with('{') ? text::parse_json(argument, name) : read_json_input(path_of(name, argument));
       std::cerr << "the schema is " << name_of(options_.schema.has_value()) << std::endl;
     } else if (name == "/save") {
       save(path_of(name, argument));
@@ -150,8 +150,6 @@ class Chat {
       fail(ErrorKind::usage, name, "command, expected one that /help lists");
     }
   }
-
-  static Value read_json(const std::string& path) { return text::parse_json(read_input(path), path); }
 
   // Forgets the last question and all after it, and returns it.
   std::string take_back() {
@@ -172,7 +170,7 @@ class Chat {
   }
 
   void load(const std::string& path) {
-    const Value loaded = read_json(path);
+    const Value loaded = read_json_input(path);
     engine::Prompt::of_messages(model_, loaded, {}, false);  // refuses what is not a conversation
     messages_ = *loaded.array();
     std::cerr << "loaded " << messages_.size() << " messages from " << path << std::endl;

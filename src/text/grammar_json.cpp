@@ -111,6 +111,25 @@ void JsonRules::integer(StateId at, std::int64_t least, std::int64_t most) {
   }
 }
 
+// By the rest that the digits so far leave, and how many they are.
+void JsonRules::multiple(StateId at, std::int64_t of) {
+  out_.byte(at, '0', end_);
+  const StateId minus = out_.state();
+  out_.byte(at, '-', minus);
+  std::vector<StateId> now, next(static_cast<std::size_t>(of));
+  for (int length = 1; length <= kMaxDigits; ++length) {
+    for (StateId& state : next) state = out_.state();
+    for (char digit = '0'; digit <= '9'; ++digit) {
+      if (length == 1 && digit > '0')
+        for (const StateId from : {at, minus}) out_.byte(from, digit, next[static_cast<std::size_t>((digit - '0') % of)]);
+      for (std::size_t rest = 0; rest < now.size(); ++rest)
+        out_.byte(now[rest], digit, next[(rest * 10 + static_cast<std::size_t>(digit - '0')) % static_cast<std::size_t>(of)]);
+    }
+    out_.empty(next[0], end_);
+    now = next;
+  }
+}
+
 // Numbers of each length apart; the lengths of which all numbers are allowed share one chain of digits.
 void JsonRules::natural(StateId from, std::int64_t least, std::int64_t most) {
   if (least == 0) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "text/grammar_automaton.hpp"
+#include "text/pattern.hpp"
 #include "text/value.hpp"
 
 namespace lapidary::text {
@@ -18,6 +19,9 @@ namespace lapidary::text {
 // Whole numbers have at most this many digits, so that every reader takes them.
 inline constexpr int kMaxDigits = 18;
 inline constexpr std::int64_t kMaxInteger = 999'999'999'999'999'999;
+
+inline constexpr std::int64_t kMaxMultipleOf = 1000;
+inline constexpr std::size_t kMaxPatternStates = 20'000;
 
 enum class Notation : std::uint8_t {
   json,
@@ -56,6 +60,9 @@ class JsonRules {
   void integer(StateId at, std::int64_t least, std::int64_t most);  // between -kMaxInteger and kMaxInteger
   void number(StateId at);
   void string(StateId at, std::uint64_t least, std::optional<std::uint64_t> most);  // characters
+  // False where it would take more states than kMaxPatternStates.
+  [[nodiscard]] bool string_like(StateId at, const Pattern& pattern);
+  void multiple(StateId at, std::int64_t of);  // of whole numbers, up to kMaxMultipleOf
   void texts(StateId at, std::span<const std::string> alternatives);                // written values
   void array(StateId at, const ArrayRule& rule);
   void object(StateId at, const ObjectRule& rule);
@@ -69,6 +76,8 @@ class JsonRules {
   using CharacterStates = std::array<StateId, 8>;  // by Utf8Place, see grammar_json.cpp
 
   enum class Escapes : bool { no, yes };
+  void characters(StateId from, StateId to, const CharacterSet& set);
+  bool match(StateId from, StateId to, const Pattern& pattern, std::size_t& states);
   CharacterStates character(StateId from, StateId to, Escapes escapes);
   void escape(StateId from, StateId to);
   void white_space(StateId from, StateId to);  // or nothing

@@ -92,6 +92,82 @@ void JsonRules::string(StateId at, std::uint64_t least, std::optional<std::uint6
   }
 }
 
+// One of these characters, each written in one way: as it is, or by the shortest escape. Control characters without one are left out.
+void JsonRules::characters(StateId from, StateId to, const CharacterSet& set) {
+  constexpr std::string_view kEscaped = "\"\\\b\f\n\r\t", kEscapes = "\"\\bfnrt";
+  const bool raw = notation_ == Notation::call;
+  const auto is_plain = [&](std::size_t c) { return raw || (c >= 0x20 && c != '"' && c != '\\'); };
+  for (std::size_t low = 0; low < set.ascii.size();) {
+    if (!set.ascii[low] || !is_plain(low)) {
+      ++low;
+      continue;
+    }
+    std::size_t high = low;
+    while (high + 1 < set.ascii.size() && set.ascii[high + 1] && is_plain(high + 1)) ++high;
+    out_.byte(from, static_cast<std::uint8_t>(low), static_cast<std::uint8_t>(high), to);
+    low = high + 1;
+  }
+  std::optional<StateId> backslash;
+  for (std::size_t i = 0; !raw && i < kEscaped.size(); ++i) {
+    if (!set.ascii[static_cast<std::size_t>(kEscaped[i])]) continue;
+    if (!backslash) backslash = out_.text(from, "\\");
+    out_.byte(*backslash, kEscapes[i], to);
+  }
+  if (!set.others) return;
+  CharacterStates states{to};
+  for (std::size_t place = kOneMore; place < states.size(); ++place) states[place] = out_.state();
+  for (const Utf8Range& range : kJsonText)
+    if (range.low >= 0x80) out_.byte(range.from == kBetween ? from : states[range.from], range.low, range.high, states[range.to]);
+}
+
+bool JsonRules::match(StateId from, StateId to, const Pattern& pattern, std::size_t& states) {
+  if (++states > kMaxPatternStates) return false;
+  switch (pattern.kind) {
+    case Pattern::Kind::set: characters(from, to, pattern.set); return true;
+    case Pattern::Kind::letter: out_.empty(out_.text(from, pattern.letter), to); return true;
+    case Pattern::Kind::either:
+      for (const Pattern& part : pattern.parts)
+        if (!match(from, to, part, states)) return false;
+      return true;
+    case Pattern::Kind::sequence: {
+      for (const Pattern& part : pattern.parts) {
+        const StateId next = out_.state();
+        if (!match(from, next, part, states)) return false;
+        from = next;
+      }
+      out_.empty(from, to);
+      return true;
+    }
+    case Pattern::Kind::repeat: {
+      const Pattern& part = pattern.parts[0];
+      const std::uint32_t counted = pattern.most == Pattern::kNoLimit ? pattern.least : pattern.most;
+      for (std::uint32_t count = 0; count < counted; ++count) {
+        if (count >= pattern.least) out_.empty(from, to);
+        const StateId next = out_.state();
+        if (!match(from, next, part, states)) return false;
+        from = next;
+      }
+      if (pattern.most == Pattern::kNoLimit) {
+        const StateId again = out_.state();
+        out_.empty(from, again);
+        if (!match(again, again, part, states)) return false;
+        from = again;
+      }
+      out_.empty(from, to);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool JsonRules::string_like(StateId at, const Pattern& pattern) {
+  const StateId inside = out_.state(), closing = out_.state();
+  out_.byte(at, quote_, inside);
+  out_.byte(closing, quote_, end_);
+  std::size_t states = 0;
+  return match(inside, closing, pattern, states);
+}
+
 // A key that is none of `except`. JSON: written without escapes where there are any, so that no two texts mean the same key.
 void JsonRules::extra_key(StateId from, std::span<const std::string> except, StateId to) {
   const bool is_json = notation_ == Notation::json;

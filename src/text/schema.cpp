@@ -146,15 +146,29 @@ class SchemaCompiler {
         case kBoolean: rules_.boolean(state); break;
         case kInteger: write_integer(schema, state); break;
         case kNumber: write_number(schema, state); break;
-        case kString: rules_.string(state, schema.count("minLength").value_or(0), schema.count("maxLength")); break;
+        case kString: write_string(schema, state); break;
         case kArray: write_array(schema, state, depth); break;
         case kObject: write_object(schema, state, depth); break;
       }
     }
   }
 
+  void write_string(const SchemaPart& schema, StateId at) {
+    const auto pattern = schema.find("pattern"), format = schema.find("format");
+    const std::string_view shape = format && format->value().string() ? pattern_of_format(*format->value().string()) : "";
+    if (!pattern && shape.empty()) return rules_.string(at, schema.count("minLength").value_or(0), schema.count("maxLength"));
+    for (const char* key : {"minLength", "maxLength"})
+      if (const auto limit = schema.find(key)) limit->reject(ErrorKind::unsupported, "no such keyword beside pattern or format");
+    if (pattern && !shape.empty()) pattern->reject(ErrorKind::unsupported, "no such keyword beside format");
+    if (pattern && !pattern->value().string()) pattern->reject(ErrorKind::wrong_type, "a text");
+    std::string fault;
+    const Pattern parsed = parse_pattern(pattern ? *pattern->value().string() : shape, fault);
+    if (!fault.empty()) pattern->reject(ErrorKind::unsupported, "a regular expression with " + fault);
+    if (!rules_.string_like(at, parsed)) pattern->reject(ErrorKind::unsupported, "a regular expression that is smaller when written out");
+  }
+
   void write_number(const SchemaPart& schema, StateId at) {
-    for (const char* key : {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}) {
+    for (const char* key : {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}) {
       if (const auto bound = schema.find(key)) bound->reject(ErrorKind::unsupported, "a bound of the type integer only");
     }
     rules_.number(at);
@@ -175,7 +189,25 @@ class SchemaCompiler {
     if (const auto b = bound("exclusiveMinimum", std::floor)) least = std::max(least, *b + 1);
     if (const auto b = bound("maximum", std::floor)) most = std::min(most, *b);
     if (const auto b = bound("exclusiveMaximum", std::ceil)) most = std::min(most, *b - 1);
+    if (const auto of = schema.find("multipleOf")) return write_multiple(*of, at, least, most);
     rules_.integer(at, least, most);
+  }
+
+  // Those between bounds one by one.
+  void write_multiple(const SchemaPart& part, StateId at, std::int64_t least, std::int64_t most) {
+    const std::int64_t* of = part.value().integer();
+    if (!of) part.reject(part.value().real() ? ErrorKind::unsupported : ErrorKind::wrong_type, "a whole number");
+    if (*of < 1) part.reject(ErrorKind::bad_value, "a number above 0");
+    if (least == -kMaxInteger && most == kMaxInteger) {
+      if (*of > kMaxMultipleOf) part.reject(ErrorKind::unsupported, "at most " + std::to_string(kMaxMultipleOf) + " without bounds");
+      return rules_.multiple(at, *of);
+    }
+    const std::int64_t first = least >= 0 ? (least + *of - 1) / *of : -(-least / *of), last = most >= 0 ? most / *of : -((-most + *of - 1) / *of);
+    if (last - first >= static_cast<std::int64_t>(kMaxAlternatives))
+      part.reject(ErrorKind::unsupported, "at most " + std::to_string(kMaxAlternatives) + " multiples between bounds");
+    std::vector<std::string> texts;
+    for (std::int64_t i = first; i <= last; ++i) texts.push_back(std::to_string(i * *of));
+    if (!texts.empty()) rules_.texts(at, texts);
   }
 
   void write_array(const SchemaPart& schema, StateId at, int depth) {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "checkpoint/json.hpp"
+#include "text/pattern.hpp"
 
 namespace lapidary::text {
 namespace {
@@ -20,8 +21,8 @@ constexpr std::string_view kAnnotations[] = {
 // Each of them alone, beside annotations.
 constexpr std::string_view kCombinations[] = {"$ref", "allOf", "anyOf", "oneOf"};
 constexpr std::string_view kValues[] = {"type", "const", "enum"};
-constexpr std::string_view kNumeric[] = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"};
-constexpr std::string_view kText[] = {"minLength", "maxLength"};
+constexpr std::string_view kNumeric[] = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"};
+constexpr std::string_view kText[] = {"minLength", "maxLength", "pattern"};
 constexpr std::string_view kItems[] = {"items", "prefixItems", "minItems", "maxItems"};
 constexpr std::string_view kFields[] = {"properties", "required", "additionalProperties"};
 
@@ -117,7 +118,9 @@ void SchemaPart::check() const {
     if (key == "format") {
       const std::string* name = child.string();
       if (name && (*name == "int64" || *name == "float" || *name == "double")) continue;
-      part.reject(ErrorKind::unsupported, "no format but int64, float and double, which change nothing");
+      if (name && !pattern_of_format(*name).empty() && alone.empty()) continue;
+      part.reject(ErrorKind::unsupported,
+                  "date, time, date-time, uuid, email or ipv4 (or int64, float or double, which change nothing)");
     }
     if (!known) part.reject(ErrorKind::unsupported, "a supported keyword (see docs/json-schema.md)");
     if (!alone.empty()) part.reject(ErrorKind::unsupported, "no such keyword beside " + std::string(alone));

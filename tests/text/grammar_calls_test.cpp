@@ -157,8 +157,8 @@ suite<"grammar of calls"> calls_suite = [] {
     }
     expect(message(R"([{"function":{"name":"a{"}}])", ErrorKind::unsupported).find("tools[0].function.name") !=
            std::string::npos);
-    expect(message(with(R"({"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"pattern":""}}})"),
-                   ErrorKind::unsupported).find("tools[0].function.parameters.$defs.x.pattern") != std::string::npos);
+    expect(message(with(R"({"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"contains":{}}}})"),
+                   ErrorKind::unsupported).find("tools[0].function.parameters.$defs.x.contains") != std::string::npos);
     expect(message(with(R"({"type":"object","properties":{"a":false},"required":["a"]})"), ErrorKind::bad_value)
                .find("some value satisfies") != std::string::npos);
     expect(message("[]", ErrorKind::bad_value).find("at least one tool") != std::string::npos);

@@ -164,6 +164,46 @@ suite<"grammar of schemas"> schema_suite = [] {
     });
   };
 
+  boost::ut::test("multiples") = [] {
+    check({
+        {R"({"type":"integer","multipleOf":5})", {"0", "5", "-10", "999999999999999995"}, {"01", "-0", "1000000000000000000"}},
+        {R"({"type":"integer","multipleOf":7,"minimum":-15,"maximum":22})", {"-14", "-7", "0", "7", "21"}, {"3", "28", "-2", "20"}},
+        {R"({"multipleOf":1})", {"3"}, {"\""}},
+        {R"({"type":"integer","multipleOf":4000,"exclusiveMinimum":4000,"maximum":12000})", {"8000", "12000"}, {"4", "0"}},
+    });
+    const auto grammar = Grammar::schema(kVocabulary, json(R"({"type":"integer","multipleOf":5})"));
+    expect(reads(grammar, "12") == 1_i) << "a beginning";
+  };
+
+  boost::ut::test("patterns") = [] {
+    check({
+        {R"({"type":"string","pattern":"^a+b?$"})", {"\"a\"", "\"aaab\""}, {"\"b", "\"\"", "\"abb", "\"ac", "1"}},
+        {R"({"type":"string","pattern":"b"})", {"\"b\"", "\"abc\"", "\"\\nb\\\"\""}, {"\"\"", "\"ac\""}},
+        {R"({"pattern":"^(foo|ba[rz])$"})", {"\"foo\"", "\"bar\"", "\"baz\""}, {"\"bax", "\"foob", "1"}},
+        {R"({"type":"string","pattern":"^a|b$"})", {"\"ax\"", "\"xb\""}, {"\"xa\""}},
+        {R"({"type":"string","pattern":"^\\d{2,3}-[^0-9]$"})", {"\"12-x\"", "\"123-\xc3\xa9\""}, {"\"1-", "\"1234", "\"12-3"}},
+        {R"({"type":"string","pattern":"^[\\w.-]+$"})", {"\"a_b.c-9\""}, {"\" ", "\"\"", "\"@"}},
+        {R"({"type":"string","pattern":"^\"\\\\\\n.$"})", {R"("\"\\\nx")"}, {R"("\"\\\n\n)", R"("\"\\x)"}},
+        {R"({"type":"string","pattern":"^\u6f22{2}$"})", {"\"\xe6\xbc\xa2\xe6\xbc\xa2\""}, {"\"\xe6\xbc\xa2\"", "\"a"}},
+        {R"({"type":"string","pattern":"^(a*)*$"})", {"\"\"", "\"aaa\""}, {"\"b"}},
+        {R"({"type":"string","pattern":"^(?:ab){2,}?$"})", {"\"abab\"", "\"ababab\""}, {"\"ab\"", "\"aba\""}},
+        {R"({"type":"string","pattern":""})", {"\"\"", "\"x\""}, {"1"}},
+        {R"({"type":"string","pattern":"^[]a-]$"})", {"\"]\"", "\"a\"", "\"-\""}, {"\"b"}},
+    });
+  };
+
+  boost::ut::test("formats") = [] {
+    check({
+        {R"({"type":"string","format":"date"})", {"\"2026-11-16\"", "\"2024-02-28\""}, {"\"2026-13", "\"2026-02-30", "\"2026-04-31", "\"26-"}},
+        {R"({"type":"string","format":"time"})", {"\"23:59:59Z\"", "\"00:00:00.5+01:00\""}, {"\"24", "\"12:60", "\"12:00:00\""}},
+        {R"({"type":"string","format":"date-time"})", {"\"2026-11-16T08:00:00Z\""}, {"\"2026-11-16 "}},
+        {R"({"type":"string","format":"uuid"})", {"\"123e4567-e89b-12d3-a456-426614174000\""}, {"\"123e4567e", "\"g"}},
+        {R"({"type":"string","format":"email"})", {"\"a.b+c@example.org\""}, {"\"@", "\"a@b\"", "\"a..b"}},
+        {R"({"type":"string","format":"ipv4"})", {"\"127.0.0.1\"", "\"255.255.255.255\""}, {"\"256", "\"1.2.3\"", "\"01"}},
+        {R"({"type":["string","null"],"format":"date"})", {"null", "\"2026-11-16\""}, {"1"}},
+    });
+  };
+
   boost::ut::test("annotations are ignored") = [] {
     check(
         {{R"({"$schema":"s","$id":"i","$comment":"c","title":"t","description":"d","default":1,"examples":[1],"deprecated":true,
@@ -174,10 +214,26 @@ suite<"grammar of schemas"> schema_suite = [] {
 
   boost::ut::test("unsupported keywords are named with their path") = [] {
     for (const auto& [schema, mentions] : std::vector<std::pair<const char*, const char*>>{
-             {R"({"properties":{"age":{"type":"integer","multipleOf":5}}})",
+             {R"({"properties":{"age":{"type":"integer","multipleOf":0.5}}})",
               "[schema] properties.age.multipleOf, expected "},
-             {R"({"type":"string","pattern":"^a"})", "[schema] pattern"},
-             {R"({"type":"string","format":"date-time"})", "[schema] format"},
+             {R"({"type":"integer","multipleOf":1001})", "multipleOf, expected at most 1000 without bounds"},
+             {R"({"type":"integer","multipleOf":7,"minimum":0})", "multipleOf, expected at most 1024 multiples between bounds"},
+             {R"({"type":"number","multipleOf":5})", "multipleOf"},
+             {R"({"type":"string","pattern":"(?=a)b"})", "[schema] pattern, expected a regular expression with no look-around"},
+             {R"({"type":"string","pattern":"(a)\\1"})", "pattern, expected a regular expression with no '\\1'"},
+             {R"({"type":"string","pattern":"(a"})", "a ')' for every '('"},
+             {R"x({"type":"string","pattern":"a)"})x", "a ')' elsewhere"},
+             {R"({"type":"string","pattern":"[a"})", "a ']' for every '['"},
+             {R"({"type":"string","pattern":"[z-a]"})", "a range that ascends"},
+             {R"({"type":"string","pattern":"a{3,2}"})", "{N}, {N,} or {N,M}"},
+             {R"({"type":"string","pattern":"a{99999}"})", "at most 1000 repetitions"},
+             {R"({"type":"string","pattern":"((a{1000}){1000}){1000}"})", "smaller when written out"},
+             {R"x({"type":"string","pattern":"(^a)"})x", "a '^' elsewhere"},
+             {R"({"type":"string","pattern":"a$b"})", "a 'b' elsewhere"},
+             {R"({"type":"string","pattern":"*"})", "a '*' elsewhere"},
+             {R"({"type":"string","pattern":"a","minLength":1})", "minLength, expected no such keyword beside pattern"},
+             {R"({"type":"string","pattern":"a","format":"date"})", "pattern, expected no such keyword beside format"},
+             {R"({"type":"string","format":"color"})", "[schema] format"},
              {R"({"items":{"not":{}}})", "items.not"},
              {R"({"anyOf":[{},{"if":{}}]})", "anyOf[1].if"},
              {R"({"type":"array","uniqueItems":true})", "uniqueItems"},
@@ -263,7 +319,7 @@ suite<"grammar of schemas"> schema_suite = [] {
     std::string chain = R"({"$ref":"#/$defs/0","$defs":{)";
     for (int i = 0; i < 20000; ++i)
       chain += "\"" + std::to_string(i) + R"(":{"$ref":"#/$defs/)" + std::to_string(i + 1) + "\"},";
-    expect(refused(chain + R"("20000":{"pattern":""}}})"));
+    expect(refused(chain + R"("20000":{"contains":{}}}})"));
     std::string alternatives = R"({"anyOf":[)";
     for (int i = 0; i < 1024; ++i) alternatives += R"({"type":"object"},)";
     expect(refused(alternatives + "{}]}"));
