@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <deque>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -102,8 +103,10 @@ class SchemaCompiler {
     if (schema.allows_anything() || schema.find("$ref")) {
       builder_.empty(at, rule_of(schema, depth));
     } else if (const auto all = schema.find("allOf")) {
-      if (all->array("a list of one schema").size() != 1) all->reject(ErrorKind::unsupported, "a list of one schema");
-      builder_.empty(at, rule_of(all->at(0), depth));
+      const std::size_t count = all->array("a list of schemas").size();
+      if (count == 0) all->reject(ErrorKind::bad_value, "at least one schema");
+      if (count == 1) builder_.empty(at, rule_of(all->at(0), depth));
+      else write_object(merged(*all), at, depth);
     } else if (const auto any = schema.find("anyOf")) {
       write_alternatives(*any, at, depth);
     } else if (const auto one = schema.find("oneOf")) {
@@ -122,6 +125,35 @@ class SchemaCompiler {
     } else {
       write_types(schema, at, depth);
     }
+  }
+
+  // Objects that must all hold are one with the properties of all.
+  SchemaPart merged(const SchemaPart& list) {
+    constexpr const char* kExpected = "one schema, or objects with properties and required alone, no property in two";
+    Value::Object properties;
+    Value::Array required;
+    std::unordered_set<std::string_view> names;
+    for (std::size_t i = 0; i < list.value().array()->size(); ++i) {
+      SchemaPart part = list.at(i);
+      part.check();
+      for (int steps = 0; part.find("$ref"); ++steps) {
+        if (steps == kMaxDepth) list.reject(ErrorKind::unsupported, kExpected);
+        part = target_of(*part.find("$ref"), *root_);
+        part.check();
+      }
+      if (!part.value().object() || part.types() != kObject) list.reject(ErrorKind::unsupported, kExpected);
+      for (const auto& [key, child] : *part.value().object())
+        if (key == "additionalProperties" || key == "const" || key == "enum") list.reject(ErrorKind::unsupported, kExpected);
+      if (const auto own = part.find("properties"))
+        for (const auto& [name, value] : own->object("an object of schemas")) {
+          if (!names.insert(name).second) list.reject(ErrorKind::unsupported, kExpected);
+          properties.emplace_back(name, value);
+        }
+      if (const auto own = part.find("required"))
+        for (const Value& name : own->array("a list of names")) required.push_back(name);
+    }
+    merged_.push_back(Value::Object{{"type", "object"}, {"properties", std::move(properties)}, {"required", std::move(required)}});
+    return {merged_.back(), list.path()};
   }
 
   void write_alternatives(const SchemaPart& list, StateId at, int depth) {
@@ -266,6 +298,7 @@ class SchemaCompiler {
   std::vector<std::pair<SchemaPart, StateId>> pending_;
   std::vector<std::pair<SchemaPart, StateId>> wholes_;
   std::size_t alternatives_ = 0;
+  std::deque<Value> merged_;          // parts point into it
 };
 
 }  // namespace

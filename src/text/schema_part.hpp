@@ -22,6 +22,7 @@ class SchemaPart {
   SchemaPart(const Value& value, std::string path) : value_(&value), path_(std::move(path)) {}
 
   const Value& value() const { return *value_; }
+  const std::string& path() const { return path_; }
   std::optional<SchemaPart> find(std::string_view key) const;
   SchemaPart at(std::string_view key, const Value& child) const;
   SchemaPart at(std::size_t index) const;  // of an array

@@ -204,6 +204,16 @@ suite<"grammar of schemas"> schema_suite = [] {
     });
   };
 
+  boost::ut::test("objects that must all hold") = [] {
+    check({
+        {R"({"allOf":[{"$ref":"#/$defs/base"},{"type":"object","properties":{"b":{"type":"integer"}},"required":["b"]}],
+             "$defs":{"base":{"type":"object","properties":{"a":{"type":"null"}},"required":["a"]}}})",
+         {R"({"a":null,"b":1})"}, {R"({"a":null})", R"({"b")", R"({"a":1)"}},
+        {R"({"allOf":[{"properties":{"a":{"type":"null"}}},{"properties":{"b":{"allOf":[{"type":"integer"}]}}}]})",
+         {"{}", R"({"a":null})", R"({"b":3})"}, {R"({"c")", "1"}},
+    });
+  };
+
   boost::ut::test("annotations are ignored") = [] {
     check(
         {{R"({"$schema":"s","$id":"i","$comment":"c","title":"t","description":"d","default":1,"examples":[1],"deprecated":true,
@@ -244,6 +254,10 @@ suite<"grammar of schemas"> schema_suite = [] {
              {R"({"anyOf":[{}],"type":"object"})", "type, expected no such keyword beside anyOf"},
              {R"({"enum":["a"],"minLength":1})", "minLength, expected no such keyword beside enum"},
              {R"({"allOf":[{},{}]})", "allOf"},
+             {R"({"allOf":[{"type":"object"},{"type":"string"}]})", "allOf"},
+             {R"({"allOf":[{"properties":{"a":{}}},{"properties":{"a":{}}}]})", "allOf"},
+             {R"({"allOf":[{"properties":{"a":{}}},{"type":"object","additionalProperties":false}]})", "allOf"},
+             {R"({"$ref":"#/$defs/a","$defs":{"a":{"allOf":[{"$ref":"#/$defs/a"},{"type":"object"}]}}})", "allOf"},
              {R"({"$ref":"https://example.org/x"})", "$ref"},
              {R"({"$ref":"#/$defs/missing","$defs":{}})", "$ref"},
              {R"({"oneOf":[{"type":"integer"},{"type":"number"}]})", "oneOf"},
