@@ -96,12 +96,13 @@ void Barrier::mend() {
   phase_.fetch_and(~kGivenUp, std::memory_order_release);
 }
 
-Team::Team(int threads, bool pin) : size_(threads), pinned_(pin), board_(threads), barrier_(threads), cores_(static_cast<std::size_t>(threads)) {
+Team::Team(int threads, bool pin) : size_(threads), pinned_(pin), board_(threads), barrier_(threads), begun_(threads - 1), cores_(static_cast<std::size_t>(threads)) {
   assert(threads >= 1 && threads < static_cast<int>(State::kLeft));
   workers_.reserve(static_cast<std::size_t>(threads) - 1);
   try {
     for (int index = 1; index < threads; ++index) workers_.emplace_back([this, index] {
       if (pinned_) pin_to(index);
+      begun_.count_down();
       serve(index);
     });
   } catch (const std::system_error& error) {
@@ -109,6 +110,7 @@ Team::Team(int threads, bool pin) : size_(threads), pinned_(pin), board_(threads
     fail(ErrorKind::out_of_memory, "threads", "expected " + std::to_string(threads) + ", got " +
                                                   std::to_string(workers_.size() + 1) + ": " + error.code().message());
   }
+  if (pinned_) begun_.wait();
 }
 
 Team::~Team() { dismiss(); }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <latch>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -39,8 +40,8 @@ enum class Turn {
 // One caller at a time.
 class Team {
  public:
-  // The caller included. Throws Error when the system refuses one. pin: every thread but the caller's stays on a core of its own,
-  // where there are enough.
+  // The caller included. Throws Error when the system refuses one. pin: every thread but the caller's is on a core of its own, where
+  // there are enough, from the first run on.
   explicit Team(int threads, bool pin = false);
   ~Team();
   Team(const Team&) = delete;
@@ -139,6 +140,7 @@ class Team {
   Function<void, Part> work_;
   Board board_;
   Barrier barrier_;
+  std::latch begun_;                 // threads that have not
   std::atomic<bool> failed_{false};  // something was thrown in this run: no further step begins
   std::exception_ptr failure_;       // written by who set it, read when the run is over
   alignas(64) std::atomic<std::uint64_t> state_{State(Sign::kIdle, 1, 1).bits()};  // the caller is present
