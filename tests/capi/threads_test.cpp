@@ -2,6 +2,7 @@
 #include "capi/handles.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <thread>
 
@@ -36,7 +37,8 @@ const suite<"threads"> threads = [] {
         lapidary_begin(session, &story.request, nullptr);
         while (lapidary_next(session, round.data(), round.size(), &count, nullptr) == LAPIDARY_OK) {
           together[i].insert(together[i].end(), round.begin(), round.begin() + static_cast<std::ptrdiff_t>(count));
-          model.tokenize("in between");
+          std::array<std::int32_t, 16> ids{};
+          lapidary_tokenize(model, "in between", 10, 0, ids.data(), ids.size(), &count, nullptr);
         }
         lapidary_free_session(session, nullptr);
       });

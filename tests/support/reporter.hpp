@@ -4,8 +4,6 @@
 #pragma once
 
 #include <boost/ut.hpp>
-
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <iostream>
@@ -23,8 +21,7 @@ class Reporter {
   void on(boost::ut::events::test_begin test) {
     test_ = test.name;
     subtest_.clear();
-    checks_ = 0;
-    complaints_ = 0;
+    checks_ = complaints_ = 0;
     begin_ = std::chrono::steady_clock::now();
   }
   void on(boost::ut::events::test_run subtest) { subtest_ = subtest.name; }
@@ -94,7 +91,7 @@ class Reporter {
   }
 
   std::string test_, subtest_;
-  std::atomic<std::size_t> checks_ = 0, complaints_ = 0;  // of the running test, on all its threads
+  std::size_t checks_ = 0, complaints_ = 0;  // of the running test
   std::chrono::steady_clock::time_point begin_;
   std::size_t passed_ = 0, failed_ = 0;      // tests
 };
