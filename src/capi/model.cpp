@@ -34,7 +34,7 @@ lapidary_status lapidary_plan_memory(const char* folder, const lapidary_model_op
   return attempt(error, [&] {
     const engine::ModelOptions all = capi::model_options(folder, options);
     link::Program program = engine::open_program(all);
-    engine::count_text(program.plan, text::Tokenizer::open(all.folder), all.draft);
+    engine::count_text(program.plan, engine::open_tokenizer(all.folder), all.draft);
     const link::MemoryPlan& planned = program.plan;
     capi::write_sized(plan,
                       {0, planned.weights_mapped_bytes, planned.anonymous_bytes(), planned.kv_bytes, planned.arena_bytes,

@@ -1,20 +1,14 @@
 #include "checkpoint/checkpoint.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <list>
-#include <mutex>
-
-#include <mio/mmap.hpp>
-#if __has_include(<sys/mman.h>)
-#include <sys/mman.h>
-#endif
 
 #include "checkpoint/json.hpp"
+#include "checkpoint/mapped_file.hpp"
 
 namespace lapidary {
 
@@ -22,75 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Opening a pipe or a device could wait for ever.
-std::uintmax_t size_of_regular_file(const std::string& path) {
-  std::error_code error;
-  const auto status = fs::status(path, error);
-  if (!fs::exists(status)) fail(ErrorKind::io, path, "cannot be opened: " + error.message());
-  if (!fs::is_regular_file(status)) fail(ErrorKind::io, path, "expected a regular file, got something else");
-  const std::uintmax_t size_bytes = fs::file_size(path, error);
-  if (error) fail(ErrorKind::io, path, "cannot be read: " + error.message());
-  return size_bytes;
-}
-
-mio::mmap_source map_file(const std::string& path) {
-  if (size_of_regular_file(path) == 0) {  // which no system maps
-    fail(ErrorKind::truncated, path, "file, expected a safetensors header, got 0 bytes");
-  }
-  mio::mmap_source file;
-  std::error_code error;
-  file.map(path, error);
-  if (error) fail(ErrorKind::io, path, "cannot be mapped: " + error.message());
-#if defined(MADV_HUGEPAGE)
-  // What is not in memory yet is then read in pieces of a huge page; a wish, what comes of it does not matter.
-  madvise(const_cast<char*>(file.data()), file.size(), MADV_HUGEPAGE);
-#endif
-  return file;
-}
-
-// A file in memory, in the list of all that are.
-class Mapping {
- public:
-  explicit Mapping(const std::string& path) : path_(path), file_(map_file(path)) {
-    const std::lock_guard lock(mutex_);
-    next_ = first_.exchange(this);
-  }
-  ~Mapping() {
-    const std::lock_guard lock(mutex_);
-    std::atomic<Mapping*>* place = &first_;
-    while (*place != this) place = &place->load()->next_;
-    *place = next_.load();
-  }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-
-  std::span<const std::byte> bytes() const { return {reinterpret_cast<const std::byte*>(file_.data()), file_.size()}; }
-
-  // Takes no lock: in the handler of a signal it might never come.
-  static const char* path_at(const void* address) {
-    for (const Mapping* mapping = first_; mapping; mapping = mapping->next_)
-      if (address >= mapping->bytes().data() && address < mapping->bytes().data() + mapping->bytes().size())
-        return mapping->path_.c_str();
-    return nullptr;
-  }
-
- private:
-  static inline std::mutex mutex_;  // of the list
-  static inline std::atomic<Mapping*> first_ = nullptr;
-
-  const std::string path_;
-  const mio::mmap_source file_;
-  std::atomic<Mapping*> next_ = nullptr;
-};
-
 }  // namespace
-
-const char* mapped_file_at(const void* address) { return Mapping::path_at(address); }
 
 struct Checkpoint::Files {
   std::string folder;
   Config config;
-  std::list<Mapping> maps;
+  std::list<MappedFile> maps;
   std::vector<NamedTensor> tensors;  // into maps; sorted by name
 
   void add(const std::string& path) {
@@ -160,13 +91,13 @@ const Tensor* Checkpoint::find(std::string_view name) const {
 
 std::size_t Checkpoint::mapped_bytes() const {
   std::size_t bytes = 0;
-  for (const Mapping& map : files_->maps) bytes += map.bytes().size();
+  for (const MappedFile& map : files_->maps) bytes += map.bytes().size();
   return bytes;
 }
 
 std::vector<std::span<const std::byte>> Checkpoint::mappings() const {
   std::vector<std::span<const std::byte>> all;
-  for (const Mapping& map : files_->maps) all.push_back(map.bytes());
+  for (const MappedFile& map : files_->maps) all.push_back(map.bytes());
   return all;
 }
 

@@ -40,10 +40,6 @@ class Checkpoint {
   std::unique_ptr<Files> files_;
 };
 
-// The path of the mapped file that an address lies in, null where it lies in none: for the handler of a signal, which a file that
-// is cut short while it is mapped raises. No checkpoint may be opened or closed meanwhile.
-const char* mapped_file_at(const void* address);
-
 // The bytes of a small text file (configs, indexes, ids); refuses more than `limit_bytes`.
 std::string read_text_file(const std::string& path, std::size_t limit_bytes = 64u << 20);
 

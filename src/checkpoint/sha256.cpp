@@ -25,9 +25,8 @@ namespace lapidary {
 
 namespace {
 
-constexpr std::size_t kBlock = 64;  // bytes
-
 using State = std::array<std::uint32_t, 8>;
+constexpr std::size_t kBlock = Sha256::kBlock;
 
 alignas(16) constexpr std::uint32_t kRounds[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01,
@@ -132,40 +131,32 @@ bool has_instructions() { return false; }
 
 #endif
 
-class Sha256 {
- public:
-  explicit Sha256(Sha256Code code) : add_(code == Sha256Code::portable ? add_portable : add_by_instructions) {}
-
-  void add_blocks(std::span<const std::byte> bytes) {
-    add_(state_, bytes.data(), bytes.size() / kBlock);
-    size_bytes_ += bytes.size();
-  }
-
-  std::string finish(std::span<const std::byte> rest) {
-    add_blocks(rest.first(rest.size() / kBlock * kBlock));
-    const auto tail = rest.last(rest.size() % kBlock);
-    size_bytes_ += tail.size();
-    // A one bit, zeros up to the end of a block, and the size in bits as its last 8 bytes.
-    std::array<std::byte, 2 * kBlock> last{};
-    std::ranges::copy(tail, last.begin());
-    last[tail.size()] = std::byte{0x80};
-    const std::size_t end = tail.size() < kBlock - 8 ? kBlock : 2 * kBlock;
-    for (std::size_t i = 0; i < 8; ++i) last[end - 1 - i] = static_cast<std::byte>(size_bytes_ * 8 >> (8 * i));
-    add_(state_, last.data(), end / kBlock);
-
-    std::string hex;
-    for (const std::uint32_t word : state_)
-      for (int shift = 28; shift >= 0; shift -= 4) hex += "0123456789abcdef"[word >> shift & 15];
-    return hex;
-  }
-
- private:
-  void (*add_)(State& state, const std::byte* data, std::size_t blocks);
-  State state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  std::uint64_t size_bytes_ = 0;
-};
-
 }  // namespace
+
+Sha256::Sha256(Sha256Code code) : add_(code == Sha256Code::portable ? add_portable : add_by_instructions) {}
+
+void Sha256::add_blocks(std::span<const std::byte> bytes) {
+  add_(state_, bytes.data(), bytes.size() / kBlock);
+  size_bytes_ += bytes.size();
+}
+
+std::string Sha256::finish(std::span<const std::byte> rest) {
+  add_blocks(rest.first(rest.size() / kBlock * kBlock));
+  const auto tail = rest.last(rest.size() % kBlock);
+  size_bytes_ += tail.size();
+  // A one bit, zeros up to the end of a block, and the size in bits as its last 8 bytes.
+  std::array<std::byte, 2 * kBlock> last{};
+  std::ranges::copy(tail, last.begin());
+  last[tail.size()] = std::byte{0x80};
+  const std::size_t end = tail.size() < kBlock - 8 ? kBlock : 2 * kBlock;
+  for (std::size_t i = 0; i < 8; ++i) last[end - 1 - i] = static_cast<std::byte>(size_bytes_ * 8 >> (8 * i));
+  add_(state_, last.data(), end / kBlock);
+
+  std::string hex;
+  for (const std::uint32_t word : state_)
+    for (int shift = 28; shift >= 0; shift -= 4) hex += "0123456789abcdef"[word >> shift & 15];
+  return hex;
+}
 
 Sha256Code fastest_sha256() { return has_instructions() ? Sha256Code::instructions : Sha256Code::portable; }
 
@@ -178,7 +169,7 @@ std::string sha256_of_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::vector<char> chunk(16384 * kBlock);
   const auto bytes = std::as_bytes(std::span(chunk));
-  Sha256 sha256(fastest_sha256());
+  Sha256 sha256;
   while (file.read(chunk.data(), static_cast<std::streamsize>(chunk.size()))) sha256.add_blocks(bytes);
   if (!file.eof()) fail(ErrorKind::io, path, std::string("cannot be read: ") + std::strerror(errno));
   return sha256.finish(bytes.first(static_cast<std::size_t>(file.gcount())));

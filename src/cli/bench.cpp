@@ -296,7 +296,7 @@ std::string describe(const link::Program& program, const ModelFlags& flags) {
   std::string machine = cpu::processor_name();
   if (program.backend == &cpu::kBackend)
     machine += ", instructions " + flags.backend_flags.instructions.taken_by(program.numeric).text();
-  return machine + "\n" + program.checkpoint.folder() + ", graph " + std::string(program.graph->name) + ", " +
+  return machine + "\n" + program.target.folder + ", graph " + std::string(program.graph->name) + ", " +
          std::to_string(program.plan.threads) + " threads, " + std::string(name_of(program.numeric));
 }
 

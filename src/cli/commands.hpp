@@ -11,12 +11,16 @@ inline constexpr int kUsage = 2;    // the command line
 inline constexpr int kUnfinished = 3;  // a limit came before the end of a call, or of what a schema asks for
 inline constexpr int kCancelled = 130;  // Ctrl-C; what was generated has been printed
 
+// All that this program has.
+void add_commands(CLI::App& app, int& status);  // `status` becomes the exit code
+
 void add_inspect(CLI::App& app);
+void add_cut(CLI::App& app);
 void add_list(CLI::App& app);
 void add_logits(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_tokenize(CLI::App& app);
-void add_generate(CLI::App& app, int& status);  // `status` becomes the exit code
+void add_generate(CLI::App& app, int& status);
 void add_chat(CLI::App& app, int& status);
 void add_check_exact(CLI::App& app);
 void add_describe(CLI::App& app);

@@ -37,7 +37,7 @@ void DraftFlags::check() const {
 }
 
 void print_draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats, const std::string& assistant,
-                       const engine::FileHashes& hashes) {
+                       const link::FileHashes& hashes) {
   std::fprintf(stderr, "rounds %lld, %.2f tokens per round; draft %.3f s, verify %.3f s, other %.3f s\n",
                static_cast<long long>(stats.rounds), stats.tokens_per_round(), stats.draft_s, stats.verify_s, stats.other_s);
   std::fprintf(stderr, "drafts per round:");

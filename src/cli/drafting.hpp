@@ -17,6 +17,6 @@ struct DraftFlags {
 
 // What the rounds of a text came to, to stderr. `assistant`: its folder, empty without one
 void print_draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats, const std::string& assistant,
-                       const engine::FileHashes& hashes);
+                       const link::FileHashes& hashes);
 
 }  // namespace lapidary::cli

@@ -11,6 +11,7 @@
 #include "cli/model.hpp"
 #include "cli/size_text.hpp"
 #include "cpu/backend.hpp"
+#include "cut/payload.hpp"
 #include "graph/listing.hpp"
 #include "text/value.hpp"
 
@@ -24,7 +25,33 @@ struct InspectFlags {
   DraftFlags draft;
   bool graph = false;
   bool json = false;
+  bool verify = false;
 };
+
+void print_cut(const link::Manifest& gem) {
+  std::cout << "\ncut\n  date           " << gem.date << "\n  lapidary       " << gem.version << ", compiled by " << gem.compiler
+            << "\n  payload        " << size_text(static_cast<std::size_t>(gem.payload_bytes))
+            << (gem.payload_path.empty() ? " in this program" : " in " + std::string(gem.payload_path)) << "\n";
+  for (const link::PlacedFile& file : gem.files) std::cout << "  weights        " << file.path << "\n";
+  for (const link::CutOrigin* origin : {&gem.target, gem.assistant}) {
+    if (!origin) continue;
+    std::cout << "  from           " << origin->folder << "\n";
+    for (const link::CutHash& hash : origin->hashes) std::cout << "    " << hash.sha256 << "  " << hash.file << "\n";
+  }
+  for (const link::CutDefault& given : gem.defaults) std::cout << "  --" << given.flag << " " << given.value << "\n";
+}
+
+Value json_of(const link::Manifest& gem) {
+  Value::Object hashes, defaults;
+  for (const link::CutOrigin* origin : {&gem.target, gem.assistant}) {
+    if (!origin) continue;
+    for (const link::CutHash& hash : origin->hashes) hashes.emplace_back(std::string(origin->folder) + "/" + std::string(hash.file), hash.sha256);
+  }
+  for (const link::CutDefault& given : gem.defaults) defaults.emplace_back(std::string(given.flag), given.value);
+  return Value::Object{{"date", gem.date}, {"lapidary", gem.version}, {"compiler", gem.compiler},
+                       {"payload_bytes", static_cast<std::int64_t>(gem.payload_bytes)}, {"sha256", std::move(hashes)},
+                       {"defaults", std::move(defaults)}};
+}
 
 // Weights by what they are for, with their storage.
 struct ClassRow {
@@ -121,9 +148,9 @@ void print_text(const link::Program& program, const InstructionsFlag& instructio
     full += shape.layers[l].kind == graph::LayerKind::full;
     shared += shape.layers[l].kv_layer != l;
   }
-  std::cout << program.checkpoint.folder() << ": " << program.checkpoint.config().model_type << ", graph " << program.graph->name
+  std::cout << program.target.folder << ": " << program.target.model_type << ", graph " << program.graph->name
             << "\n\nshape\n  parameters     " << count_text(parameters_of(program)) << "\n  context        up to "
-            << program.checkpoint.config().shape.max_positions << " tokens\n  layers         " << shape.layer_count << " (" << full << " full, " << shared
+            << program.target.max_positions << " tokens\n  layers         " << shape.layer_count << " (" << full << " full, " << shared
             << " share K/V)\n  hidden         " << shape.hidden << "\n  heads          " << shape.heads
             << "\n  window         " << shape.window << "\n  vocabulary     " << shape.vocab << "\n";
   if (shape.experts)
@@ -143,9 +170,10 @@ void print_text(const link::Program& program, const InstructionsFlag& instructio
             << "\n  anonymous      " << size_text(plan.anonymous_bytes()) << "\n";
   if (program.assistant) {
     const link::TokenCost draft = link::cost_of_draft(program);
-    std::cout << "\nassistant " << program.assistant->folder() << ", per draft\n  weights        "
+    std::cout << "\nassistant " << program.assistant->folder << ", per draft\n  weights        "
               << size_text(static_cast<std::size_t>(draft.weight_bytes)) << "\n  steps          " << draft.steps << "\n";
   }
+  if (const link::Manifest* gem = engine::gem()) print_cut(*gem);
   if (with_graph) std::cout << "\n" << listing_of(program);
 }
 
@@ -159,11 +187,11 @@ Value json_of(const link::Program& program, const InstructionsFlag& instructions
     weights.push_back(Value::Object{
         {"part", row.part}, {"storage", row.storage}, {"tensors", bytes(row.tensors)}, {"bytes", bytes(row.bytes)}});
   Value::Object object{
-      {"checkpoint", program.checkpoint.folder()},
-      {"model_type", program.checkpoint.config().model_type},
+      {"checkpoint", program.target.folder},
+      {"model_type", program.target.model_type},
       {"graph", program.graph->name},
       {"shape", Value::Object{{"parameters", bytes(parameters_of(program))},
-                              {"context_limit", program.checkpoint.config().shape.max_positions},
+                              {"context_limit", program.target.max_positions},
                               {"layers", shape.layer_count},
                               {"hidden", shape.hidden},
                               {"heads", shape.heads},
@@ -192,10 +220,11 @@ Value json_of(const link::Program& program, const InstructionsFlag& instructions
   if (program.backend == &cpu::kBackend) object.emplace_back("instructions", instructions.taken_by(program.numeric).json());
   if (program.assistant) {
     const link::TokenCost draft = link::cost_of_draft(program);
-    object.emplace_back("assistant", Value::Object{{"checkpoint", program.assistant->folder()},
+    object.emplace_back("assistant", Value::Object{{"checkpoint", program.assistant->folder},
                                                    {"weight_bytes_per_draft", draft.weight_bytes},
                                                    {"steps_per_draft", bytes(draft.steps)}});
   }
+  if (const link::Manifest* gem = engine::gem()) object.emplace_back("cut", json_of(*gem));
   if (!with_graph) return object;
   Value::Array steps;
   for (int id = 0; id < graph::kSegmentCount; ++id)
@@ -217,14 +246,17 @@ void add_inspect(CLI::App& app) {
   flags->draft.add_to(*command);
   command->add_flag("--graph", flags->graph, "also list every step of the graph");
   command->add_flag("--json", flags->json, "one JSON object instead of text");
+  if (engine::gem()) command->add_flag("--verify", flags->verify, "read all bytes of this program's model, and compare them with their hashes");
   command->callback([flags] {
+    if (flags->verify) cut::Payload(*engine::gem(), "").verify();
     link::Program program = flags->model.load(flags->draft);
     // A checkpoint without a tokenizer is good for commands that need none.
-    const std::string& folder = program.checkpoint.folder();
-    if (text::Tokenizer::is_in(folder)) engine::count_text(program.plan, text::Tokenizer::open(folder), flags->draft.options);
+    const std::string folder = folder_of(flags->model.checkpoint);
+    if (engine::has_tokenizer(folder)) engine::count_text(program.plan, engine::open_tokenizer(folder), flags->draft.options);
     const InstructionsFlag& instructions = flags->model.backend_flags.instructions;
     if (flags->json) std::cout << text::to_json(json_of(program, instructions, flags->graph)) << "\n";
     else print_text(program, instructions, flags->graph);
+    if (flags->verify && !flags->json) std::cout << "\nall bytes are those of their hashes\n";
   });
 }
 

@@ -60,7 +60,7 @@ std::optional<Entry> entry_of(const PlacedCheckpoint& place) {
     entry.weight_bytes = program.plan.weights_mapped_bytes;
     entry.memory_bytes = program.plan.weights_mapped_bytes + program.plan.anonymous_bytes();
     if (program.assistant) {
-      const Neighbourhood around = neighbourhood_of(program.assistant->folder());
+      const Neighbourhood around = neighbourhood_of(program.assistant->folder);
       entry.assistant = around.name;
     }
   } catch (const Error& error) {

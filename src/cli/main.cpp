@@ -23,16 +23,7 @@ int run(int argc, char** argv) {
   app.option_defaults()->take_last();
   app.set_version_flag("--version", lapidary::cli::version_text, "what this program is and what it was built for");
   int status = 0;
-  lapidary::cli::add_generate(app, status);
-  lapidary::cli::add_chat(app, status);
-  lapidary::cli::add_list(app);
-  lapidary::cli::add_inspect(app);
-  lapidary::cli::add_logits(app);
-  lapidary::cli::add_bench(app);
-  lapidary::cli::add_check_exact(app);
-  lapidary::cli::add_backend_commands(app);
-  lapidary::cli::add_describe(app);
-  lapidary::cli::add_tokenize(app);
+  lapidary::cli::add_commands(app, status);
   lapidary::cli::apply_settings(app);
   try {
     std::vector<std::string> words = lapidary::cli::words_of_line(argc, argv);

@@ -7,10 +7,7 @@
 #include <filesystem>
 #include <string_view>
 
-#if defined(__APPLE__)
-#include <mach-o/dyld.h>
-#endif
-
+#include "checkpoint/own_path.hpp"
 #include "cli/backend.hpp"
 #include "cli/flags.hpp"
 #include "cpu/cores.hpp"
@@ -20,17 +17,6 @@ namespace lapidary::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path own_path() {
-#if defined(__APPLE__)
-  char path[4096];
-  std::uint32_t size = sizeof path;
-  return _NSGetExecutablePath(path, &size) == 0 ? fs::canonical(path) : fs::path();
-#else
-  std::error_code none;
-  return fs::read_symlink("/proc/self/exe", none);
-#endif
-}
 
 // "8G", "8GB", "8g" and "8GiB" are the same: memory comes in powers of two.
 std::size_t parse_bytes(const std::string& text) {
@@ -64,7 +50,7 @@ std::string default_model() {
 }
 
 void ModelFlags::add_to(CLI::App& command) {
-  add_path(command, "CHECKPOINT,-m,--model", checkpoint, "MODEL", kModelHelp)->required();
+  add_path(command, "CHECKPOINT,-m,--model", checkpoint, "MODEL", kModelHelp)->required(!engine::gem());
   add_limits_to(command);
 }
 
@@ -96,14 +82,19 @@ void ModelFlags::add_limits_to(CLI::App& command) {
       ->type_name("BYTES");
 }
 
-std::string ModelFlags::folder() const {
-  return checkpoint.empty() ? default_model() : engine::find_checkpoint(checkpoint, engine::Places::of_environment(), "--model");
+std::string folder_of(const std::string& model) {
+  if (const link::Manifest* gem = engine::gem()) {
+    if (!model.empty())
+      fail(ErrorKind::usage, "--model", "expected nothing, this program was cut for " + std::string(gem->target.folder) + ", got " + model);
+    return "";
+  }
+  return model.empty() ? default_model() : engine::find_checkpoint(model, engine::Places::of_environment(), "--model");
 }
 
 engine::ModelOptions ModelFlags::options_with(const DraftFlags& draft) const {
   backend_flags.check(*options.backend);
   draft.check();
-  engine::ModelOptions all{.folder = folder(), .link = options, .numeric = numeric,
+  engine::ModelOptions all{.folder = folder_of(checkpoint), .link = options, .numeric = numeric,
                            .draft = draft.options,
                            .notice = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }};
   all.link.backend_options = backend_flags.options();

@@ -22,7 +22,6 @@ struct ModelFlags {
 
   void add_to(CLI::App& command);         // the checkpoint as an argument
   void add_option_to(CLI::App& command);  // the checkpoint as --model, pebble when not given
-  std::string folder() const;             // of the checkpoint, wherever that is
   engine::ModelOptions options_with(const DraftFlags& draft) const;
   link::Program load() const;  // without an assistant
   link::Program load(const DraftFlags& draft) const { return engine::open_program(options_with(draft)); }
@@ -33,6 +32,9 @@ struct ModelFlags {
 
 inline constexpr const char* kModelHelp =
     "folder with config.json and model.safetensors, a name in a folder of LAPIDARY_MODELS, or a repo in the hub's cache";
+
+// Where a model lies that was named, pebble when none was; empty in a program that was cut for one, which takes no other.
+std::string folder_of(const std::string& model);
 
 // pebble, the model that comes with lapidary: installed beside it or in its source tree.
 std::optional<std::string> find_pebble();

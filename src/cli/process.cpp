@@ -13,7 +13,7 @@
 #include <iostream>
 #include <string>
 
-#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/mapped_file.hpp"
 #include "cli/commands.hpp"
 
 namespace lapidary::cli {

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "checkpoint/checkpoint.hpp"
+#include "engine/parts.hpp"
 #include "text/value.hpp"
 
 namespace lapidary::cli {
@@ -53,9 +54,14 @@ std::string variable_of(const std::string& setting) {
 
 void apply_settings(CLI::App& app) {
   if (const std::string path = find_file(); !path.empty()) read_file(path);
+  const link::Manifest* gem = engine::gem();
+  if (gem)
+    for (const link::CutDefault& given : gem->defaults) setenv(variable_of(std::string(given.flag)).c_str(), std::string(given.value).c_str(), 0);
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
     for (const char* setting : kSettings)
-      if (CLI::Option* option = command->get_option_no_throw(std::string("--") + setting)) option->envname(variable_of(setting));
+      // A cut program is its own model, whatever the user's others are.
+      if (const std::string_view name = setting; gem && (name == "model" || name == "draft-model")) continue;
+      else if (CLI::Option* option = command->get_option_no_throw(std::string("--") + setting)) option->envname(variable_of(setting));
 }
 
 }  // namespace lapidary::cli

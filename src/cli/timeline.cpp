@@ -25,7 +25,7 @@ std::string kernel_of(const link::Program& program, const graph::Step& step) {
 }
 
 Timeline::Timeline(const link::Program& program) : program_(program) {
-  events_.push_back(name_event("process_name", "lapidary " + program.checkpoint.folder()));
+  events_.push_back(name_event("process_name", "lapidary " + program.target.folder));
   events_.push_back(name_event("thread_name", std::string(program.backend->name)));
 }
 

@@ -87,7 +87,7 @@ void print_text(const text::Tokenizer& tokenizer, const std::vector<std::int32_t
 void run(const TokenizeFlags& flags) {
   const std::string input = read_text(flags);
   Clock::time_point start = Clock::now();
-  const text::Tokenizer tokenizer = text::Tokenizer::open(flags.model.empty() ? default_model() : engine::find_checkpoint(flags.model, engine::Places::of_environment(), "--model"));
+  const text::Tokenizer tokenizer = engine::open_tokenizer(folder_of(flags.model));
   const double load_seconds = seconds_since(start);
   if (flags.decode) {
     print_text(tokenizer, parse_ids(input, tokenizer.size()), !flags.no_special);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "checkpoint/error.hpp"
+#include "cpu/bound_steps.hpp"
 #include "cpu/executor.hpp"
 #include "cpu/q8_steps.hpp"
 
@@ -23,7 +24,9 @@ const Instructions& instructions_of(const link::Program& program) {
 constexpr link::Backend kBackend{
     .name = "cpu",
     .computes_here = true,
-    .repacked_bytes = [](const link::Program& program) { return q8_scale_bytes(program, *instructions_of(program).products); },
+    .repacked_bytes = [](const link::Program& program) { return repacked_bytes(program, instructions_of(program)); },
+    .prepared_kind = [](const link::Program& program) { return std::string_view(instructions_of(program).name); },
+    .prepare = [](const link::Program& program, std::span<std::byte> out) { prepare_scales(program, instructions_of(program), out); },
     .room_bytes = [](const link::Program& program) {
       return room_bytes(program) + q8_room_size(program).bytes() * static_cast<std::size_t>(program.plan.threads);
     },

@@ -12,9 +12,37 @@ using graph::Region;
 using graph::SegmentId;
 using graph::Step;
 
+namespace {
+
+// This part of the copies, of all parts.
+void repack(const link::Program& program, const Q8Kernels& kernels, const ScaleCopies& copies, Part part, std::uint32_t* scales) {
+  for (std::size_t i = static_cast<std::size_t>(part.index); i < copies.list.size(); i += static_cast<std::size_t>(part.count)) {
+    const ScaleCopy& copy = copies.list[i];
+    interleave_scales(kernels, program.matrices[copy.weight], copy.expert, scales + copy.offset_words);
+  }
+}
+
+// Empty where none were prepared, or for other instructions.
+std::span<const std::byte> prepared_scales(const link::Program& program, const Instructions& instructions) {
+  const std::span<const std::byte> bytes = program.prepared.bytes;
+  const bool fits = program.prepared.kind == instructions.name && bytes.size() == q8_scale_bytes(program, *instructions.products);
+  return fits ? bytes : std::span<const std::byte>();
+}
+
+}  // namespace
+
+std::size_t repacked_bytes(const link::Program& program, const Instructions& instructions) {
+  return prepared_scales(program, instructions).empty() ? q8_scale_bytes(program, *instructions.products) : 0;
+}
+
+void prepare_scales(const link::Program& program, const Instructions& instructions, std::span<std::byte> out) {
+  const ScaleCopies copies = scale_copies(program, *instructions.products);
+  repack(program, *instructions.products, copies, {.index = 0, .count = 1}, reinterpret_cast<std::uint32_t*>(out.data()));
+}
+
 BoundSteps::BoundSteps(const link::Program& program, const Instructions& instructions, Team& team)
     : program_(program), instructions_(instructions), arena_(program.plan.arena_bytes), kv_(program.plan.kv_bytes),
-      scales_(q8_scale_bytes(program, *instructions.products)),
+      scales_(repacked_bytes(program, instructions)),
       rooms_(q8_room_size(program).bytes() * static_cast<std::size_t>(program.plan.threads)) {
   prepare_memory();
   lay_out_caches();
@@ -34,9 +62,9 @@ void BoundSteps::prepare_memory() {
   }
   arena_.commit();
   if (options.warm_up) kv_.commit();
-  for (const Checkpoint* checkpoint : {&program_.checkpoint, program_.assistant ? &*program_.assistant : nullptr}) {
-    if (!checkpoint) continue;
-    for (const std::span<const std::byte> file : checkpoint->mappings()) {
+  for (const link::Origin* origin : {&program_.target, program_.assistant ? &*program_.assistant : nullptr}) {
+    if (!origin) continue;
+    for (const std::span<const std::byte> file : origin->mappings) {
       if (options.lock_memory) lock(file);
       if (options.warm_up) touch(file);
     }
@@ -58,31 +86,19 @@ void BoundSteps::lay_out_caches() {
   }
 }
 
-// Every thread does some rows of the list of matrices and experts.
+// Every thread does some of the list of matrices and experts, unless all was prepared before.
 void BoundSteps::repack_scales(Team& team) {
-  struct Job {
-    const link::Matrix* matrix;
-    int expert;
-    std::uint32_t* scales;
-  };
-  std::vector<Job> jobs;
-  auto* at = reinterpret_cast<std::uint32_t*>(scales_.data());
+  const Q8Kernels& kernels = *instructions_.products;
+  const ScaleCopies copies = scale_copies(program_, kernels);
   q8_matrices_.resize(program_.matrices.size());
-  for (const graph::Segment& segment : program_.graph->segments)
-    for (const Step& step : segment.steps) {
-      if (!is_q8(program_, step)) continue;
-      for (const graph::WeightId id : step.weights) {
-        if (id == graph::kNone || q8_matrices_[id].matrix) continue;
-        const link::Matrix& matrix = program_.matrices[id];
-        q8_matrices_[id] = Q8Matrix(*instructions_.products, matrix, at);
-        for (int expert = 0; expert < std::max(1, matrix.experts); ++expert, at += scale_words(*instructions_.products, matrix))
-          jobs.push_back({&matrix, expert, at});
-      }
-    }
-  if (jobs.empty()) return;
+  if (copies.list.empty()) return;
+  const std::span<const std::byte> prepared = prepared_scales(program_, instructions_);
+  const auto* scales = reinterpret_cast<const std::uint32_t*>(prepared.empty() ? scales_.data() : prepared.data());
+  for (const ScaleCopy& copy : copies.list)
+    if (copy.expert == 0) q8_matrices_[copy.weight] = Q8Matrix(kernels, program_.matrices[copy.weight], scales + copy.offset_words);
+  if (!prepared.empty()) return;
   team.run([&](Part part) {
-    for (std::size_t i = static_cast<std::size_t>(part.index); i < jobs.size(); i += static_cast<std::size_t>(part.count))
-      interleave_scales(*instructions_.products, *jobs[i].matrix, jobs[i].expert, jobs[i].scales);
+    repack(program_, kernels, copies, part, reinterpret_cast<std::uint32_t*>(scales_.data()));
   });
 }
 

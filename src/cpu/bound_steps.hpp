@@ -37,6 +37,10 @@ struct CpuStep {
   bool has_maxima = false;                        // sample: of its logits, by the step that computed them
 };
 
+// Bytes of copies of scales, where they were not prepared, and writing them for later programs.
+std::size_t repacked_bytes(const link::Program& program, const Instructions& instructions);
+void prepare_scales(const link::Program& program, const Instructions& instructions, std::span<std::byte> out);
+
 class BoundSteps {
  public:
   // Allocates what is planned; the team repacks scales. `program` must outlive it.

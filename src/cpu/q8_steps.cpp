@@ -28,8 +28,8 @@ Q8RoomSize q8_room_size(const link::Program& program) {
   return room;
 }
 
-std::size_t q8_scale_bytes(const link::Program& program, const Q8Kernels& kernels) {
-  std::size_t bytes = 0;
+ScaleCopies scale_copies(const link::Program& program, const Q8Kernels& kernels) {
+  ScaleCopies copies;
   std::vector<bool> seen(program.matrices.size());
   for (const graph::Segment& segment : program.graph->segments)
     for (const graph::Step& step : segment.steps) {
@@ -38,10 +38,13 @@ std::size_t q8_scale_bytes(const link::Program& program, const Q8Kernels& kernel
         if (id == graph::kNone || seen[id]) continue;
         seen[id] = true;
         const link::Matrix& matrix = program.matrices[id];
-        bytes += scale_words(kernels, matrix) * sizeof(std::uint32_t) * std::max(1, matrix.experts);
+        for (int expert = 0; expert < std::max(1, matrix.experts); ++expert, copies.words += scale_words(kernels, matrix))
+          copies.list.push_back({id, expert, copies.words});
       }
     }
-  return bytes;
+  return copies;
 }
+
+std::size_t q8_scale_bytes(const link::Program& program, const Q8Kernels& kernels) { return scale_copies(program, kernels).words * sizeof(std::uint32_t); }
 
 }  // namespace lapidary::cpu

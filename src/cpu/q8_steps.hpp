@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "cpu/q8.hpp"
 #include "link/link.hpp"
@@ -22,7 +23,17 @@ struct Q8RoomSize {
 };
 Q8RoomSize q8_room_size(const link::Program& program);
 
-// Of their weights, the copies of scales and biases, with what else these kernels want to know of them.
+// Of their weights, the copies of scales and biases, with what else these kernels want to know of them: where each is to lie.
+struct ScaleCopy {
+  graph::WeightId weight;
+  int expert;
+  std::size_t offset_words;
+};
+struct ScaleCopies {
+  std::vector<ScaleCopy> list;  // by weight, its experts in order
+  std::size_t words = 0;        // of 4 bytes
+};
+ScaleCopies scale_copies(const link::Program& program, const Q8Kernels& kernels);
 std::size_t q8_scale_bytes(const link::Program& program, const Q8Kernels& kernels);
 
 }  // namespace lapidary::cpu

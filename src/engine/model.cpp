@@ -1,41 +1,23 @@
 #include "engine/model.hpp"
 
 #include <algorithm>
-#include <filesystem>
 
-#include "checkpoint/sha256.hpp"
 #include "decode/generate.hpp"
 
 namespace lapidary::engine {
 namespace {
 
 // A checkpoint and a tokenizer that do not belong together are found out before the first token.
-text::Tokenizer open_tokenizer(link::Program& program, const DraftOptions& draft) {
-  const std::string& folder = program.checkpoint.folder();
-  text::Tokenizer tokenizer = text::Tokenizer::open(folder);
-  if (tokenizer.size() > program.graph->shape.vocab)
-    fail(ErrorKind::shape_mismatch, folder,
-         "tokenizer, expected at most " + std::to_string(program.graph->shape.vocab) + " pieces, got " +
-             std::to_string(tokenizer.size()));
-  count_text(program.plan, tokenizer, draft);
-  return tokenizer;
+Parts checked(Parts parts, const DraftOptions& draft) {
+  const std::int32_t vocab = parts.program.graph->shape.vocab, pieces = parts.tokenizer.size();
+  if (pieces > vocab)
+    fail(ErrorKind::shape_mismatch, parts.program.target.folder,
+         "tokenizer, expected at most " + std::to_string(vocab) + " pieces, got " + std::to_string(pieces));
+  count_text(parts.program.plan, parts.tokenizer, draft);
+  return parts;
 }
 
 }  // namespace
-
-link::Program open_program(const ModelOptions& options) {
-  const Pairing pairing = pair(options.draft, options.folder);
-  link::Options resolved = options.link;
-  resolved.numeric = options.numeric.value_or(link::usual_numeric(*pairing.graph));
-  if (pairing.assistant) try {
-    return link::link(Checkpoint::open(options.folder), Checkpoint::open(*pairing.assistant), *pairing.graph, resolved);
-  } catch (const Error& error) {
-    // What merely lay beside the model must not keep it from running; what was asked for is wrong without it too.
-    if (options.draft.asks_for_assistant() || error.kind == ErrorKind::usage) throw;
-    if (options.notice) options.notice(error.message() + "; going on without this assistant");
-  }
-  return link::link(Checkpoint::open(options.folder), std::nullopt, *pairing.graph, resolved);
-}
 
 void count_text(link::MemoryPlan& plan, const text::Tokenizer& tokenizer, const DraftOptions& draft) {
   plan.text_bytes = tokenizer.memory_bytes() + text::Vocabulary::most_bytes(tokenizer) +
@@ -43,20 +25,13 @@ void count_text(link::MemoryPlan& plan, const text::Tokenizer& tokenizer, const 
   link::check_limit(plan);
 }
 
-FileHashes hashes_of(const std::string& folder) {
-  FileHashes hashes;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (entry.path().extension() == ".safetensors" || entry.path().filename() == "config.json")
-      hashes[entry.path().filename().string()] = sha256_of_file(entry.path().string());
-  return hashes;
-}
+Model::Model(const ModelOptions& options) : Model{Clock::now(), checked(open_parts(options), options.draft), options} {}
 
-Model::Model(const ModelOptions& options)
-    : start(Clock::now()), program(open_program(options)), tokenizer(open_tokenizer(program, options.draft)),
-      chat_template(text::choose_template(program.checkpoint.folder(), program.graph->shape.ple_width > 0)),
-      defaults(decode::read_generation_defaults(program.checkpoint.folder())), draft(options.draft),
-      executor(program.backend->make(program)), speculation(make_speculation(draft, program)),
-      taken_(static_cast<std::size_t>(program.plan.sessions)) {
+Model::Model(Clock::time_point began, Parts parts, const ModelOptions& options)
+    : start(began), program(std::move(parts.program)), tokenizer(std::move(parts.tokenizer)), chat_template(parts.chat_template),
+      defaults(std::move(parts.defaults)), draft(options.draft), executor(program.backend->make(program)),
+      speculation(make_speculation(draft, program)), make_vocabulary_(std::move(parts.make_vocabulary)),
+      make_call_vocabulary_(std::move(parts.make_call_vocabulary)), taken_(static_cast<std::size_t>(program.plan.sessions)) {
   if (options.link.backend_options.warm_up) warm_up();
   load_seconds = seconds_since(start);
 }
@@ -71,21 +46,21 @@ void Model::warm_up() {
   while (generation.next()) {}
 }
 
-const FileHashes& Model::assistant_hashes() const {
+const link::FileHashes& Model::assistant_hashes() const {
   const std::lock_guard lock(mutex_);
-  if (!hashes_) hashes_ = program.assistant ? hashes_of(assistant()) : FileHashes{};
+  if (!hashes_) hashes_ = program.assistant ? program.assistant->hashes() : link::FileHashes{};
   return *hashes_;
 }
 
 std::shared_ptr<const text::Vocabulary> Model::vocabulary() const {
   const std::lock_guard lock(mutex_);
-  if (!vocabulary_) vocabulary_ = std::make_shared<const text::Vocabulary>(tokenizer);
+  if (!vocabulary_) vocabulary_ = make_vocabulary_(tokenizer);
   return vocabulary_;
 }
 
 std::shared_ptr<const text::Vocabulary> Model::call_vocabulary() const {
   const std::lock_guard lock(mutex_);
-  if (!call_vocabulary_) call_vocabulary_ = text::call_vocabulary(tokenizer);
+  if (!call_vocabulary_) call_vocabulary_ = make_call_vocabulary_(tokenizer);
   return call_vocabulary_;
 }
 

@@ -2,46 +2,24 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "decode/generation_config.hpp"
-#include "engine/drafting.hpp"
+#include "engine/parts.hpp"
 #include "link/backend.hpp"
 #include "link/executor.hpp"
-#include "link/link.hpp"
-#include "text/chat.hpp"
-#include "text/grammar_vocabulary.hpp"
-#include "text/tokenizer.hpp"
 
 namespace lapidary::engine {
 
 using Clock = std::chrono::steady_clock;
 inline double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-struct ModelOptions {
-  std::string folder;
-  link::Options link{};
-  std::optional<link::Numeric> numeric{};  // the model's usual one when not given
-  DraftOptions draft{};
-  std::function<void(const std::string&)> notice{};  // what did not work and was not asked for; null = nobody is told
-};
-
-// A checkpoint and, where one is found, its assistant, linked: all that can be known of a model before it runs.
-link::Program open_program(const ModelOptions& options);
-
 // Adds to the plan what text needs beside the model: the tokenizer, a grammar's vocabulary, whether there will be a grammar or not,
 // and what drafts are made from. Refuses a plan that is above its limit then.
 void count_text(link::MemoryPlan& plan, const text::Tokenizer& tokenizer, const DraftOptions& draft);
-
-// The SHA-256 of config.json and the safetensors files of a folder, by name. Large files take a second.
-using FileHashes = std::map<std::string, std::string>;
-FileHashes hashes_of(const std::string& folder);
 
 class Model {
  public:
@@ -49,8 +27,8 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  std::string assistant() const { return program.assistant ? program.assistant->folder() : ""; }
-  const FileHashes& assistant_hashes() const;  // computed when first asked for
+  std::string assistant() const { return program.assistant ? program.assistant->folder : ""; }
+  const link::FileHashes& assistant_hashes() const;  // computed when first asked for
 
   // What grammars read tokens with. Each takes a while to build, at first use; all answers share it.
   std::shared_ptr<const text::Vocabulary> vocabulary() const;
@@ -68,12 +46,14 @@ class Model {
 
  private:
   friend class Slot;
+  Model(Clock::time_point began, Parts parts, const ModelOptions& options);
   void warm_up();
   int take_slot();
   void give_back_slot(int slot);
 
+  const Parts::MakeVocabulary make_vocabulary_, make_call_vocabulary_;
   mutable std::mutex mutex_;  // of what follows
-  mutable std::optional<FileHashes> hashes_;
+  mutable std::optional<link::FileHashes> hashes_;
   mutable std::shared_ptr<const text::Vocabulary> vocabulary_, call_vocabulary_;
   std::vector<bool> taken_;   // by slot
 };

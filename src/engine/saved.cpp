@@ -21,7 +21,7 @@ namespace {
 using text::Value;
 
 constexpr std::string_view kMagic = "lapidary-session";
-constexpr std::size_t kHashDigits = 64, kEndBytes = 4096;
+constexpr std::size_t kHashDigits = 64;
 constexpr std::uint64_t kMaxHeaderBytes = 64u << 20;
 constexpr int kVersion = 1;
 
@@ -39,7 +39,7 @@ Value::Array rings_of(const link::MemoryPlan& plan, std::int32_t written) {
 Value::Object origin_of(const Model& model) {
   const link::Program& program = model.program;
   return {{"version", kVersion},
-          {"checkpoint", fingerprint_of(program.checkpoint)},
+          {"checkpoint", program.target.fingerprint()},
           {"backend", program.backend->name},
           {"numeric", name_of(program.numeric)},
           {"kv", program.plan.kv_format.name}};
@@ -106,18 +106,6 @@ class SavedFile {
 };
 
 }  // namespace
-
-std::string fingerprint_of(const Checkpoint& checkpoint) {
-  std::string text = sha256_hex(bytes_of(read_text_file((std::filesystem::path(checkpoint.folder()) / "config.json").string())));
-  for (const NamedTensor& named : checkpoint.tensors()) {
-    const std::span<const std::byte> bytes = named.tensor.bytes;
-    text += "\n" + named.name + " " + std::to_string(static_cast<int>(named.tensor.type));
-    for (const std::int64_t extent : named.tensor.shape) text += " " + std::to_string(extent);
-    const std::size_t end_bytes = std::min(bytes.size(), kEndBytes);
-    text += " " + sha256_hex(bytes.first(end_bytes)) + " " + sha256_hex(bytes.last(end_bytes));
-  }
-  return sha256_hex(bytes_of(text));
-}
 
 void save(Conversation& conversation, const std::string& path) {
   const link::Program& program = conversation.model.program;

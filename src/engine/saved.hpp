@@ -7,10 +7,6 @@
 
 namespace lapidary::engine {
 
-// What tells checkpoints apart without reading them as a whole: the SHA-256 of config.json and, of every tensor, of its name, type,
-// shape and the bytes at both ends.
-std::string fingerprint_of(const Checkpoint& checkpoint);
-
 // The file is there as a whole or not at all. No answer may be in progress, here and below.
 void save(Conversation& conversation, const std::string& path);
 

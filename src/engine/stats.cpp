@@ -52,7 +52,7 @@ double acceptance(const decode::SpeculationStats& stats, int position) {
 }
 
 Value draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats, const std::string& assistant,
-                  const FileHashes& hashes) {
+                  const link::FileHashes& hashes) {
   Value::Object sources, plain, sha256;
   for (std::size_t i = 0; i < speculation.source_count(); ++i)
     sources.emplace_back(std::string(speculation.source_name(i)), stats.rounds_by_source[i]);

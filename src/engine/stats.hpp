@@ -16,7 +16,7 @@ text::Value stats_of(const Conversation& conversation, const Answer::Result& ans
 
 // The rounds of a text. `assistant`: its folder, empty without one
 text::Value draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats, const std::string& assistant,
-                        const FileHashes& hashes);
+                        const link::FileHashes& hashes);
 double acceptance(const decode::SpeculationStats& stats, int position);  // of the drafts at this position, the accepted part
 
 }  // namespace lapidary::engine

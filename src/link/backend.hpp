@@ -30,6 +30,9 @@ struct Backend {
   bool captures = false;                                     // knows BackendOptions::capture
   bool computes_here = false;                                // on threads and in memory of this process: knows what is said of them
   std::size_t (*repacked_bytes)(const Program&) = nullptr;   // copies of weights beside the mapped ones
+  // Which form these copies have, and writing them: repacked_bytes() of a program that has none prepared.
+  std::string_view (*prepared_kind)(const Program&) = nullptr;
+  void (*prepare)(const Program&, std::span<std::byte> out) = nullptr;
   std::size_t (*room_bytes)(const Program&) = nullptr;       // to work in, besides what is planned for all
   std::string (*variant_of)(const Program&, const graph::Step&) = nullptr;  // "linear_q8 affine4/64"
   // `program` must be linked for this backend and outlive the executor, which allocates and starts what is planned.

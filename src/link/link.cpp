@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "link/bind.hpp"
-
 namespace lapidary::link {
 
-using graph::Owner;
 using graph::WeightClass;
 using graph::WeightSlot;
 
@@ -52,56 +49,24 @@ const graph::Graph& find_graph(const graph::Shape& shape, const std::string& whe
        "no compiled graph has this shape, expected one of " + names + "; a build with -Dextra_graphs=FOLDER adds it");
 }
 
-Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const graph::Graph& graph, const Options& options) {
-  const std::int32_t max_positions = checkpoint.config().shape.max_positions;
+Program begin_program(Origin target, std::optional<Origin> assistant, const graph::Graph& graph, const Options& options) {
+  const std::int32_t max_positions = target.max_positions;
   const bool drafting = assistant.has_value();
-  Program program{.checkpoint = std::move(checkpoint), .assistant = std::move(assistant), .graph = &graph,
+  Program program{.target = std::move(target), .assistant = std::move(assistant), .graph = &graph,
                   .backend = options.backend ? options.backend : backends().front(),
                   .backend_options = options.backend_options, .numeric = options.numeric,
                   .plan = plan_memory(graph, max_positions, drafting, options),
-                  .matrices = {}, .vectors = {}, .ids = {}, .constants = {}, .orders = {}};
+                  .matrices = {}, .vectors = {}, .ids = {}, .constants = {}, .orders = {}, .prepared = {}};
   check_limit(program.plan);
+  return program;
+}
 
-  std::vector<Binder> binders;  // by Owner
-  binders.emplace_back(program.checkpoint, Owner::target);
-  if (program.assistant) binders.emplace_back(*program.assistant, Owner::assistant);
-  const auto binder_of = [&](const WeightSlot& slot) {
-    const auto owner = static_cast<std::size_t>(slot.owner);
-    return owner < binders.size() ? &binders[owner] : nullptr;
-  };
-  std::size_t floats = 0, integers = 0;
-  for (const WeightSlot& slot : graph.weights) {
-    const Binder* binder = binder_of(slot);
-    if (!binder) continue;
-    binder->check_present(slot);
-    if (slot.kind == WeightClass::vector) floats += slot.cols;
-    if (slot.kind == WeightClass::ids) integers += slot.cols;
-  }
-  program.constants = std::make_unique<float[]>(floats);
-  program.orders = std::make_unique<std::int32_t[]>(integers);
-  float* constant = program.constants.get();
-  std::int32_t* order = program.orders.get();
-  for (const WeightSlot& slot : graph.weights) {
-    Matrix& matrix = program.matrices.emplace_back();
-    const float*& vector = program.vectors.emplace_back();
-    const std::int32_t*& ids = program.ids.emplace_back();
-    const Binder* binder = binder_of(slot);
-    if (!binder) continue;
-    if (slot.kind == WeightClass::vector) {
-      binder->vector(slot, constant);
-      vector = std::exchange(constant, constant + slot.cols);
-    } else if (slot.kind == WeightClass::ids) {
-      binder->ids(slot, order);
-      ids = std::exchange(order, order + slot.cols);
-    } else {
-      matrix = binder->matrix(slot);
-      program.plan.weights_mapped_bytes += matrix.total_bytes();
-    }
-  }
+void finish_program(Program& program) {
+  for (const Matrix& matrix : program.matrices)
+    if (matrix.values) program.plan.weights_mapped_bytes += matrix.total_bytes();
   program.plan.repacked_bytes = program.backend->repacked_bytes(program);
   program.plan.room_bytes = program.backend->room_bytes(program);
   check_limit(program.plan);
-  return program;
 }
 
 std::int64_t bytes_per_row(const Program& program, const graph::Step& step, graph::WeightId id) {

@@ -7,17 +7,23 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/checkpoint.hpp"
 #include "graph/graph.hpp"
 #include "link/backend.hpp"
+#include "link/origin.hpp"
 #include "link/plan.hpp"
 #include "link/weight.hpp"
 
 namespace lapidary::link {
 
+// What a backend makes of weights at load, where it was made before and is mapped.
+struct Prepared {
+  std::string_view kind{};  // by Backend::prepared_kind
+  std::span<const std::byte> bytes{};
+};
+
 struct Program {
-  Checkpoint checkpoint;                 // keeps the files mapped
-  std::optional<Checkpoint> assistant;   // drafts for it
+  Origin target;
+  std::optional<Origin> assistant;       // drafts for it
   const graph::Graph* graph = nullptr;
   const Backend* backend = nullptr;      // it was linked for, with these options
   BackendOptions backend_options{};
@@ -26,8 +32,9 @@ struct Program {
   std::vector<Matrix> matrices;          // by WeightId; empty for vectors
   std::vector<const float*> vectors;     // by WeightId; null for all but vectors
   std::vector<const std::int32_t*> ids;  // by WeightId; null for all but ids
-  std::unique_ptr<float[]> constants;    // what `vectors` points into
-  std::unique_ptr<std::int32_t[]> orders;  // what `ids` points into
+  std::unique_ptr<float[]> constants;    // what `vectors` points into, where that is not mapped
+  std::unique_ptr<std::int32_t[]> orders;  // what `ids` points into, likewise
+  Prepared prepared{};
 };
 
 // The compiled graph for a model of this shape, with this assistant if it is not null; null where there is none.
@@ -37,6 +44,10 @@ const graph::Graph& find_graph(const graph::Shape& shape, const std::string& whe
 
 // Without an assistant nothing of its is bound, and the draft segment cannot run.
 Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const graph::Graph& graph, const Options& options);
+
+// The two ends of linking, whatever the weights are bound to: what is planned before, and after.
+Program begin_program(Origin target, std::optional<Origin> assistant, const graph::Graph& graph, const Options& options);
+void finish_program(Program& program);
 
 // Bytes of a weight that one row of `step` reads: one row of a table it looks up, the experts in use.
 std::int64_t bytes_per_row(const Program& program, const graph::Step& step, graph::WeightId id);

@@ -60,9 +60,9 @@ Weights::Weights(const Gpu& gpu, const link::Program& program) {
 void Weights::map_files(const Gpu& gpu, const link::Program& program) {
   const Pool pool;
   const auto page_bytes = static_cast<std::size_t>(::getpagesize());
-  std::vector<std::span<const std::byte>> mappings = program.checkpoint.mappings();
+  std::vector<std::span<const std::byte>> mappings = program.target.mappings;
   if (program.assistant) {
-    const auto more = program.assistant->mappings();
+    const auto more = program.assistant->mappings;
     mappings.insert(mappings.end(), more.begin(), more.end());
   }
   for (const std::span<const std::byte> mapping : mappings) {

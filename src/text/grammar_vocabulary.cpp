@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "checkpoint/error.hpp"
+#include "checkpoint/flat.hpp"
 #include "text/chat_format.hpp"
 #include "text/grammar.hpp"
 #include "text/grammar_json.hpp"
@@ -61,9 +62,24 @@ struct Entry {
   }
 };
 
+// What VocabularyArrays shows.
+struct OwnTree {
+  std::vector<TokenTree::Node> nodes;
+  std::vector<std::int32_t> tokens;
+
+  TokenTree shown() const { return {nodes, tokens}; }
+};
+struct OwnArrays {
+  std::string bytes;
+  std::vector<std::uint32_t> ends;
+  std::vector<std::uint8_t> special;
+  OwnTree all, not_plain;
+  std::vector<std::uint32_t> plain;
+};
+
 // `entries` is ascending.
-TokenTree tree_of(std::span<const Entry> entries) {
-  TokenTree tree;
+OwnTree tree_of(std::span<const Entry> entries) {
+  OwnTree tree;
   std::vector<std::uint32_t> path;  // the nodes of the last entry's bytes
   const auto close_below = [&](std::size_t depth) {
     for (; path.size() > depth; path.pop_back()) tree.nodes[path.back()].end = static_cast<std::uint32_t>(tree.nodes.size());
@@ -82,8 +98,6 @@ TokenTree tree_of(std::span<const Entry> entries) {
   }
   close_below(0);
   tree.nodes.push_back({0, static_cast<std::uint32_t>(tree.tokens.size()), 0, 0});
-  tree.nodes.shrink_to_fit();
-  tree.tokens.shrink_to_fit();
   return tree;
 }
 
@@ -107,32 +121,57 @@ Vocabulary::Vocabulary(const Tokenizer& tokenizer) : Vocabulary(pieces_of(tokeni
 Vocabulary::Vocabulary(const Tokenizer& tokenizer, std::int32_t quote) : Vocabulary(pieces_of_calls(tokenizer, quote)) {}
 
 Vocabulary::Vocabulary(std::span<const Piece> pieces) {
-  ends_.reserve(pieces.size());
-  special_.reserve(pieces.size());
+  const auto own = std::make_shared<OwnArrays>();
+  own->ends.reserve(pieces.size());
+  own->special.reserve(pieces.size());
   for (const Piece& piece : pieces) {
-    if (is_text(piece)) bytes_ += piece.bytes;
-    ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
-    special_.push_back(piece.kind == PieceKind::special);
+    if (is_text(piece)) own->bytes += piece.bytes;
+    own->ends.push_back(static_cast<std::uint32_t>(own->bytes.size()));
+    own->special.push_back(piece.kind == PieceKind::special);
   }
-  bytes_.shrink_to_fit();  // before anything points into it
+  arrays_.bytes = own->bytes;
+  arrays_.ends = own->ends;
   const std::size_t words = mask_words(size());
-  plain_.resize(words * kMaxPlainCharacters);
+  std::vector<std::uint32_t>& plain = own->plain;
+  plain.resize(words * kMaxPlainCharacters);
   std::vector<Entry> all, not_plain;
   for (std::int32_t id = 0; id < size(); ++id) {
     if (bytes(id).empty()) continue;
     all.emplace_back(bytes(id), id);
     if (const auto characters = plain_characters(bytes(id))) {
-      plain_[(*characters - 1) * words + static_cast<std::size_t>(id / 32)] |= 1u << (id % 32);
+      plain[(*characters - 1) * words + static_cast<std::size_t>(id / 32)] |= 1u << (id % 32);
     } else {
       not_plain.emplace_back(bytes(id), id);
     }
   }
-  for (std::size_t i = words; i < plain_.size(); ++i) plain_[i] |= plain_[i - words];
+  for (std::size_t i = words; i < plain.size(); ++i) plain[i] |= plain[i - words];
   check_bytes(all);
   std::ranges::sort(all, std::less());
   std::ranges::sort(not_plain, std::less());
-  all_ = tree_of(all);
-  not_plain_ = tree_of(not_plain);
+  own->all = tree_of(all);
+  own->not_plain = tree_of(not_plain);
+  memory_bytes_ = sizeof(OwnArrays);
+  VocabularyArrays::each(*own, [&](auto& array) {
+    array.shrink_to_fit();
+    memory_bytes_ += array.capacity() * sizeof(array[0]);
+  });
+  arrays_ = {.bytes = own->bytes, .ends = own->ends, .special = own->special, .all = own->all.shown(),
+             .not_plain = own->not_plain.shown(), .plain = plain};
+  keeper_ = own;
+}
+
+Vocabulary Vocabulary::take(FlatReader& reader, const std::string& where) {
+  VocabularyArrays arrays;
+  VocabularyArrays::each(arrays, [&](auto& array) { reader.take(array); });
+  const auto words = mask_words(static_cast<std::int32_t>(arrays.ends.size()));
+  if (arrays.special.size() != arrays.ends.size() || arrays.plain.size() != words * kMaxPlainCharacters ||
+      arrays.all.nodes.empty() || arrays.not_plain.nodes.empty())
+    fail(ErrorKind::bad_value, where, "tables of the grammar's vocabulary, expected their sizes, got others");
+  return Vocabulary(arrays);
+}
+
+void Vocabulary::put(FlatWriter& writer) const {
+  VocabularyArrays::each(arrays_, [&](const auto& array) { writer.put(array); });
 }
 
 std::shared_ptr<const Vocabulary> call_vocabulary(const Tokenizer& tokenizer) {
@@ -157,28 +196,20 @@ std::size_t Vocabulary::most_bytes(const Tokenizer& tokenizer) {
     ++odd_tokens;
   }
   const auto size = static_cast<std::size_t>(tokenizer.size());
-  return sizeof(Vocabulary) + text + size * sizeof(std::uint32_t) + size / 8 + tree_bytes(text, size) +
+  return sizeof(Vocabulary) + sizeof(OwnArrays) + text + size * sizeof(std::uint32_t) + size + tree_bytes(text, size) +
          tree_bytes(odd_text, odd_tokens) + kMaxPlainCharacters * mask_words(tokenizer.size()) * sizeof(std::uint32_t);
-}
-
-std::size_t Vocabulary::memory_bytes() const {
-  const auto tree_bytes = [](const TokenTree& tree) {
-    return tree.nodes.capacity() * sizeof(TokenTree::Node) + tree.tokens.capacity() * sizeof(std::int32_t);
-  };
-  return sizeof(Vocabulary) + bytes_.capacity() + ends_.capacity() * sizeof(std::uint32_t) + special_.capacity() / 8 +
-         tree_bytes(all_) + tree_bytes(not_plain_) + plain_.capacity() * sizeof(std::uint32_t);
 }
 
 std::string_view Vocabulary::bytes(std::int32_t id) const {
   if (!has(id)) return {};
   const auto i = static_cast<std::size_t>(id);
-  const std::size_t begin = i == 0 ? 0 : ends_[i - 1];
-  return std::string_view(bytes_).substr(begin, ends_[i] - begin);
+  const std::size_t begin = i == 0 ? 0 : arrays_.ends[i - 1];
+  return {arrays_.bytes.data() + begin, arrays_.ends[i] - begin};
 }
 
 std::span<const std::uint32_t> Vocabulary::plain(std::uint32_t characters) const {
   const std::size_t words = mask_words(size());
-  return std::span(plain_).subspan((characters - 1) * words, words);
+  return arrays_.plain.subspan((characters - 1) * words, words);
 }
 
 }  // namespace lapidary::text

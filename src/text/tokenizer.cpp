@@ -1,8 +1,5 @@
 #include "text/tokenizer.hpp"
 
-#include <filesystem>
-
-#include "checkpoint/checkpoint.hpp"
 #include "checkpoint/error.hpp"
 #include "text/tokenizer_bpe.hpp"
 #include "text/tokenizer_tables.hpp"
@@ -49,20 +46,9 @@ Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
-Tokenizer Tokenizer::open(const std::string& folder) {
-  const std::string json = folder + "/tokenizer.json", model = folder + "/tokenizer.model";
-  if (std::filesystem::exists(json)) return Tokenizer(read_tokenizer_json(read_text_file(json), json));
-  if (std::filesystem::exists(model)) return Tokenizer(read_tokenizer_model(read_text_file(model), model));
-  fail(ErrorKind::io, folder, "tokenizer, expected tokenizer.json or tokenizer.model, got neither");
-}
+Tokenizer Tokenizer::take(FlatReader& reader, const std::string& where) { return Tokenizer(TokenTables::take(reader, where)); }
 
-bool Tokenizer::is_in(const std::string& folder) {
-  return std::filesystem::exists(folder + "/tokenizer.json") || std::filesystem::exists(folder + "/tokenizer.model");
-}
-
-Tokenizer Tokenizer::parse(std::string_view json, std::string_view where) {
-  return Tokenizer(read_tokenizer_json(json, where));
-}
+void Tokenizer::put(FlatWriter& writer) const { tables_->put(writer); }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, Specials specials) const {
   const Stretch run{text.size(), specials};

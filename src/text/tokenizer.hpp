@@ -9,6 +9,11 @@
 #include <string_view>
 #include <vector>
 
+namespace lapidary {
+class FlatReader;
+class FlatWriter;
+}  // namespace lapidary
+
 namespace lapidary::text {
 
 enum class Specials : std::uint8_t {
@@ -33,6 +38,9 @@ class Tokenizer {
   static bool is_in(const std::string& folder);
   // The content of a tokenizer.json. `where` names it in errors.
   static Tokenizer parse(std::string_view json, std::string_view where);
+  // As put() left it among other tables, which must outlive it.
+  static Tokenizer take(FlatReader& reader, const std::string& where);
+  void put(FlatWriter& writer) const;
 
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;

@@ -16,6 +16,9 @@ namespace lapidary::text {
 // Seeded, so that no file can be written whose entries all fall into one place.
 class Hash {
  public:
+  explicit Hash(std::uint64_t seed = random_seed()) : seed_(seed) {}
+  std::uint64_t seed() const { return seed_; }
+
   std::uint64_t operator()(std::uint64_t word) const { return mix(word ^ seed_, kOdd); }
 
   std::uint64_t operator()(std::string_view text) const {
@@ -47,7 +50,9 @@ class Hash {
     return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
   }
 
-  std::uint64_t seed_ = std::random_device{}() | std::uint64_t{std::random_device{}()} << 32;
+  static std::uint64_t random_seed() { return std::random_device{}() | std::uint64_t{std::random_device{}()} << 32; }
+
+  std::uint64_t seed_;
 };
 
 // Keeps views: the text must outlive it.
@@ -99,36 +104,13 @@ struct Merge {
   std::int32_t result = -1;
 };
 
-class MergeIndex {
- public:
-  explicit MergeIndex(std::size_t merges) : slots_(std::bit_ceil(2 * merges + 2)) {}
-
-  // False when the pair has a merge already.
-  bool insert(const Merge& merge) {
-    Merge& slot = slots_[place_of(merge.left, merge.right)];
-    if (slot.left >= 0) return false;
-    slot = merge;
-    return true;
-  }
-  // nullptr when the pair does not merge.
-  const Merge* find(std::int32_t left, std::int32_t right) const {
-    const Merge& slot = slots_[place_of(left, right)];
-    return slot.left >= 0 ? &slot : nullptr;
-  }
-  std::size_t memory_bytes() const { return slots_.capacity() * sizeof(Merge); }  // beside itself
-
- private:
-  std::size_t place_of(std::int32_t left, std::int32_t right) const {
-    const std::size_t mask = slots_.size() - 1;
-    const auto key = std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
-    std::size_t place = hash_(key) & mask;
-    while (slots_[place].left >= 0 && (slots_[place].left != left || slots_[place].right != right))
-      place = (place + 1) & mask;
-    return place;
-  }
-
-  Hash hash_;
-  std::vector<Merge> slots_;
-};
+// The place of a pair's merge, or an empty one. slots: a power of two of them, not all taken.
+inline std::size_t place_of(std::span<const Merge> slots, Hash hash, std::int32_t left, std::int32_t right) {
+  const std::size_t mask = slots.size() - 1;
+  const auto key = std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
+  std::size_t place = hash(key) & mask;
+  while (slots[place].left >= 0 && (slots[place].left != left || slots[place].right != right)) place = (place + 1) & mask;
+  return place;
+}
 
 }  // namespace lapidary::text

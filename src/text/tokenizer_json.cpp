@@ -1,6 +1,6 @@
 // tokenizer.json: the vocabulary, the merges in order, the added tokens, and the options that change what they mean.
 #include "checkpoint/json.hpp"
-#include "text/tokenizer_tables.hpp"
+#include "text/tokenizer_builder.hpp"
 
 namespace lapidary::text {
 namespace {
@@ -39,7 +39,7 @@ void check_model_options(const JsonObject& model) {
   if (model.optional_boolean("ignore_merges").value_or(false)) model.reject(ErrorKind::unsupported, "ignore_merges", "false");
 }
 
-void read_pieces(const JsonObject& vocab, PieceIndex& index, TokenTables& tables) {
+void read_pieces(const JsonObject& vocab, PieceIndex& index, TokenTablesBuilder& tables) {
   for (const auto& [text, value] : vocab.fields()) {
     std::int64_t id = 0;
     if (value.get(id) || id < 0 || id > INT32_MAX)
@@ -49,7 +49,7 @@ void read_pieces(const JsonObject& vocab, PieceIndex& index, TokenTables& tables
   }
 }
 
-void read_added_token(const JsonObject& token, const PieceIndex& index, TokenTables& tables) {
+void read_added_token(const JsonObject& token, const PieceIndex& index, TokenTablesBuilder& tables) {
   const std::int32_t id = token.integer("id", 0, INT32_MAX);
   const std::string_view name = token.text("content");
   for (const char* key : {"single_word", "lstrip", "rstrip", "normalized"})
@@ -78,7 +78,7 @@ bool split_merge(simdjson::dom::element entry, std::string_view& left, std::stri
 // Looks up and adds merges a block at a time.
 class MergeReader {
  public:
-  MergeReader(const JsonObject& model, const PieceIndex& index, TokenTables& tables)
+  MergeReader(const JsonObject& model, const PieceIndex& index, TokenTablesBuilder& tables)
       : model_(model), index_(index), tables_(tables) {}
 
   void read(simdjson::dom::array merges) {
@@ -122,7 +122,7 @@ class MergeReader {
   static constexpr std::size_t kBlock = PieceIndex::kMost / 3;
   const JsonObject& model_;
   const PieceIndex& index_;
-  TokenTables& tables_;
+  TokenTablesBuilder& tables_;
   std::array<Pair, kBlock> pairs_;
   std::size_t count_ = 0;
   std::string results_;  // left and right of all pairs, one after the other
@@ -143,16 +143,15 @@ TokenTables read_tokenizer_json(std::string_view json, std::string_view where) {
   if (!merges) model.reject(ErrorKind::missing_key, "merges", "a list");
 
   PieceIndex index(vocab.fields().size());
-  TokenTables tables(where, vocab.fields().size() + (added ? added->size() : 0), merges->size());
-  read_pieces(vocab, index, tables);
+  TokenTablesBuilder builder(where, vocab.fields().size() + (added ? added->size() : 0), merges->size());
+  read_pieces(vocab, index, builder);
   if (added) {
     int count = 0;
     for (const simdjson::dom::element token : *added)
-      read_added_token(root.object_at("added_tokens[" + std::to_string(count++) + "]", token), index, tables);
+      read_added_token(root.object_at("added_tokens[" + std::to_string(count++) + "]", token), index, builder);
   }
-  MergeReader(model, index, tables).read(*merges);
-  tables.finish();
-  return tables;
+  MergeReader(model, index, builder).read(*merges);
+  return std::move(builder).finish();
 }
 
 }  // namespace lapidary::text

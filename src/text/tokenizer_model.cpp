@@ -7,7 +7,7 @@
 
 #include "checkpoint/error.hpp"
 #include "text/tokenizer_bpe.hpp"
-#include "text/tokenizer_tables.hpp"
+#include "text/tokenizer_builder.hpp"
 #include "text/utf8.hpp"
 
 namespace lapidary::text {
@@ -95,12 +95,12 @@ TokenTables read_tokenizer_model(std::string_view bytes, std::string_view where)
   }
   const std::vector<Split> splits = find_splits(model, ordinary);
 
-  TokenTables tables(where, static_cast<std::size_t>(size), splits.size());
-  for (int id = 0; id < size; ++id) tables.add_piece(id, model.IdToPiece(id));
+  TokenTablesBuilder builder(where, static_cast<std::size_t>(size), splits.size());
+  for (int id = 0; id < size; ++id) builder.add_piece(id, model.IdToPiece(id));
   for (int id = 0; id < size; ++id)
-    if (is_special(model, id)) tables.add_token(id, model.IdToPiece(id), true);
-  for (const Split& split : splits) tables.add_merge(split.left, split.right, split.result);
-  tables.finish();
+    if (is_special(model, id)) builder.add_token(id, model.IdToPiece(id), true);
+  for (const Split& split : splits) builder.add_merge(split.left, split.right, split.result);
+  TokenTables tables = std::move(builder).finish();
   check_agreement(model, tables, where);
   return tables;
 }

@@ -93,7 +93,7 @@ const suite<"memory plan"> plans = [] {
   "mapped weights are counted to the byte"_test = [] {
     const link::Program program = Loaded::load(kRoot + "/models/pebble", {});
     std::size_t matrices = 0;
-    for (const NamedTensor& tensor : program.checkpoint.tensors())
+    for (const NamedTensor& tensor : Checkpoint::open(kRoot + "/models/pebble").tensors())
       if (tensor.tensor.shape.size() > 1) matrices += tensor.tensor.bytes.size();
     expect(program.plan.weights_mapped_bytes == matrices);
   };
@@ -103,8 +103,7 @@ const suite<"memory plan"> plans = [] {
     for (const char* name : {"moe-mixed", "ple-4bit", "dense-4bit", "dense-nvfp4"}) {
       const link::Program program = Loaded::load(kFixtures + "/models/" + name, {});
       const auto inside = [&](const std::byte* at) {
-        for (const NamedTensor& tensor : program.checkpoint.tensors()) {
-          const auto bytes = tensor.tensor.bytes;
+        for (const std::span<const std::byte> bytes : program.target.mappings) {
           if (at >= bytes.data() && at < bytes.data() + bytes.size()) return true;
         }
         return false;

@@ -1,0 +1,17 @@
+// The commands of a program that was cut for one model.
+#include "cli/commands.hpp"
+
+namespace lapidary::cli {
+
+void add_commands(CLI::App& app, int& status) {
+  add_generate(app, status);
+  add_chat(app, status);
+  add_inspect(app);
+  add_logits(app);
+  add_bench(app);
+  add_check_exact(app);
+  add_describe(app);
+  add_tokenize(app);
+}
+
+}  // namespace lapidary::cli

@@ -1,0 +1,75 @@
+// Where the model of a cut program comes from: its own payload. `folder` may name the file of that, moved elsewhere.
+#include "checkpoint/error.hpp"
+#include "cut/payload.hpp"
+#include "cut/tables.hpp"
+#include "engine/parts.hpp"
+
+namespace lapidary::cut {
+
+const link::Manifest& manifest();  // of this program
+
+}  // namespace lapidary::cut
+
+namespace lapidary::engine {
+namespace {
+
+using cut::Payload;
+using cut::Tables;
+
+Tables read_tables(const Payload& payload) {
+  FlatReader reader(payload.block(cut::manifest().tables), payload.where());
+  return Tables::take(reader, payload.where());
+}
+
+link::Program link_with(const ModelOptions& options, std::shared_ptr<const Payload> payload, const Tables& tables) {
+  const link::Manifest& manifest = cut::manifest();
+  const DraftOptions& draft = options.draft;
+  if (!draft.assistant.empty())
+    fail(ErrorKind::usage, "--draft-model", "expected nothing, this program was cut with its assistant, got " + draft.assistant);
+  if (draft.kind == DraftKind::mtp && !manifest.assistant)
+    fail(ErrorKind::usage, "drafting", "mtp, expected a program that was cut with an assistant, got one without");
+  link::Options resolved = options.link;
+  resolved.numeric = options.numeric.value_or(link::usual_numeric(*manifest.graph));
+  const link::PlacedBlock& prepared = manifest.prepared;
+  link::GemBytes bytes{.mappings = payload->mappings(), .constants = tables.constants, .orders = tables.orders, .prepared = {},
+                       .keeper = payload};
+  bytes.prepared = bytes.mappings[0].subspan(static_cast<std::size_t>(prepared.offset), static_cast<std::size_t>(prepared.bytes));
+  return link::link(manifest, bytes, draft.wants_assistant(), resolved);
+}
+
+Parts::MakeVocabulary vocabulary_of(const std::shared_ptr<const Payload>& payload, const link::PlacedBlock& placed) {
+  return [payload, &placed](const text::Tokenizer&) {
+    FlatReader reader(payload->block(placed), payload->where());
+    return std::make_shared<const text::Vocabulary>(text::Vocabulary::take(reader, payload->where()));
+  };
+}
+
+}  // namespace
+
+const link::Manifest* gem() { return &cut::manifest(); }
+
+bool has_tokenizer(const std::string&) { return true; }
+
+// Its tables stay mapped: it may be used as long as the process lives.
+text::Tokenizer open_tokenizer(const std::string& folder) {
+  static const Payload payload(cut::manifest(), folder);
+  return std::move(read_tables(payload).tokenizer);
+}
+
+link::Program open_program(const ModelOptions& options) {
+  const auto payload = std::make_shared<const Payload>(cut::manifest(), options.folder);
+  return link_with(options, payload, read_tables(*payload));
+}
+
+Parts open_parts(const ModelOptions& options) {
+  const link::Manifest& manifest = cut::manifest();
+  const auto payload = std::make_shared<const Payload>(manifest, options.folder);
+  Tables tables = read_tables(*payload);
+  link::Program program = link_with(options, payload, tables);
+  return {.program = std::move(program), .tokenizer = std::move(tables.tokenizer), .chat_template = tables.chat_template,
+          .defaults = std::move(tables.defaults), .make_vocabulary = vocabulary_of(payload, manifest.vocabulary),
+          .make_call_vocabulary = manifest.call_vocabulary.bytes ? vocabulary_of(payload, manifest.call_vocabulary)
+                                                                 : Parts::MakeVocabulary(text::call_vocabulary)};
+}
+
+}  // namespace lapidary::engine

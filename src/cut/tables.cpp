@@ -1,0 +1,38 @@
+#include "cut/tables.hpp"
+
+#include <array>
+
+namespace lapidary::cut {
+
+void Tables::put(FlatWriter& writer) const {
+  writer.put(constants);
+  writer.put(orders);
+  tokenizer.put(writer);
+  const std::array numbers{defaults.temperature, defaults.top_p, defaults.min_p, defaults.repetition_penalty};
+  const std::array choices{defaults.top_k, static_cast<std::int32_t>(chat_template.family),
+                           static_cast<std::int32_t>(chat_template.revision)};
+  writer.put(std::span<const float>(numbers));
+  writer.put(std::span<const std::int32_t>(choices));
+  writer.put(std::span<const std::int32_t>(defaults.suppress_tokens));
+  writer.put(std::span<const std::int32_t>(defaults.eos_tokens));
+}
+
+Tables Tables::take(FlatReader& reader, const std::string& where) {
+  std::span<const float> constants, numbers;
+  std::span<const std::int32_t> orders, choices, suppress, eos;
+  reader.take(constants);
+  reader.take(orders);
+  text::Tokenizer tokenizer = text::Tokenizer::take(reader, where);
+  reader.take(numbers);
+  reader.take(choices);
+  reader.take(suppress);
+  reader.take(eos);
+  if (numbers.size() != 4 || choices.size() != 3) fail(ErrorKind::bad_value, where, "defaults, expected 4 numbers and 3 choices, got others");
+  return {.constants = constants, .orders = orders, .tokenizer = std::move(tokenizer),
+          .chat_template = {static_cast<text::Family>(choices[1]), static_cast<text::Revision>(choices[2])},
+          .defaults = {.temperature = numbers[0], .top_k = choices[0], .top_p = numbers[1], .min_p = numbers[2],
+                       .repetition_penalty = numbers[3], .suppress_tokens = {suppress.begin(), suppress.end()},
+                       .eos_tokens = {eos.begin(), eos.end()}}};
+}
+
+}  // namespace lapidary::cut

@@ -1,0 +1,26 @@
+// The tables of a payload: what is known of a model beside its matrices.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/flat.hpp"
+#include "decode/generation_config.hpp"
+#include "text/chat.hpp"
+#include "text/tokenizer.hpp"
+
+namespace lapidary::cut {
+
+struct Tables {
+  std::span<const float> constants;
+  std::span<const std::int32_t> orders;
+  text::Tokenizer tokenizer;
+  text::Template chat_template;
+  decode::GenerationDefaults defaults;
+
+  void put(FlatWriter& writer) const;
+  static Tables take(FlatReader& reader, const std::string& where);
+};
+
+}  // namespace lapidary::cut

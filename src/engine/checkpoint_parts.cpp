@@ -1,0 +1,36 @@
+#include "engine/parts.hpp"
+
+namespace lapidary::engine {
+
+const link::Manifest* gem() { return nullptr; }
+
+bool has_tokenizer(const std::string& folder) { return text::Tokenizer::is_in(folder); }
+
+text::Tokenizer open_tokenizer(const std::string& folder) { return text::Tokenizer::open(folder); }
+
+link::Program open_program(const ModelOptions& options) {
+  const Pairing pairing = pair(options.draft, options.folder);
+  link::Options resolved = options.link;
+  resolved.numeric = options.numeric.value_or(link::usual_numeric(*pairing.graph));
+  if (pairing.assistant) try {
+    return link::link(Checkpoint::open(options.folder), Checkpoint::open(*pairing.assistant), *pairing.graph, resolved);
+  } catch (const Error& error) {
+    // What merely lay beside the model must not keep it from running; what was asked for is wrong without it too.
+    if (options.draft.asks_for_assistant() || error.kind == ErrorKind::usage) throw;
+    if (options.notice) options.notice(error.message() + "; going on without this assistant");
+  }
+  return link::link(Checkpoint::open(options.folder), std::nullopt, *pairing.graph, resolved);
+}
+
+Parts open_parts(const ModelOptions& options) {
+  link::Program program = open_program(options);
+  const std::string& folder = options.folder;
+  const bool per_layer_embeddings = program.graph->shape.ple_width > 0;
+  return {.program = std::move(program), .tokenizer = open_tokenizer(folder),
+          .chat_template = text::choose_template(folder, per_layer_embeddings),
+          .defaults = decode::read_generation_defaults(folder),
+          .make_vocabulary = [](const text::Tokenizer& tokenizer) { return std::make_shared<const text::Vocabulary>(tokenizer); },
+          .make_call_vocabulary = text::call_vocabulary};
+}
+
+}  // namespace lapidary::engine
