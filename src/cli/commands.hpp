@@ -1,6 +1,9 @@
 // The subcommands. Each adds its flags to the app and runs from CLI11's callback.
 #pragma once
 
+#include <span>
+#include <string_view>
+
 #include <CLI/App.hpp>
 
 namespace lapidary::cli {
@@ -12,7 +15,11 @@ inline constexpr int kUnfinished = 3;  // a limit came before the end of a call,
 inline constexpr int kCancelled = 130;  // Ctrl-C; what was generated has been printed
 
 // All that this program has.
-void add_commands(CLI::App& app, int& status);  // `status` becomes the exit code
+struct Command {
+  std::string_view name;                          // empty: there are several, and they describe or check the others
+  void (*add)(CLI::App& app, int& status);        // `status` becomes the exit code
+};
+std::span<const Command> commands();
 
 void add_inspect(CLI::App& app);
 void add_cut(CLI::App& app);

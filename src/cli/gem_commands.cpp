@@ -3,15 +3,18 @@
 
 namespace lapidary::cli {
 
-void add_commands(CLI::App& app, int& status) {
-  add_generate(app, status);
-  add_chat(app, status);
-  add_inspect(app);
-  add_logits(app);
-  add_bench(app);
-  add_check_exact(app);
-  add_describe(app);
-  add_tokenize(app);
+std::span<const Command> commands() {
+  static constexpr Command kCommands[] = {
+      {"generate", add_generate},
+      {"chat", add_chat},
+      {"inspect", [](CLI::App& app, int&) { add_inspect(app); }},
+      {"logits", [](CLI::App& app, int&) { add_logits(app); }},
+      {"bench", [](CLI::App& app, int&) { add_bench(app); }},
+      {"check-exact", [](CLI::App& app, int&) { add_check_exact(app); }},
+      {"", [](CLI::App& app, int&) { add_describe(app); }},
+      {"tokenize", [](CLI::App& app, int&) { add_tokenize(app); }},
+  };
+  return kCommands;
 }
 
 }  // namespace lapidary::cli

@@ -17,13 +17,21 @@
 
 namespace {
 
+// Only the one that is asked for, where that is plain: the flags of all take a millisecond.
+void add_commands(CLI::App& app, int& status, std::string_view wanted) {
+  const auto all = lapidary::cli::commands();
+  const bool plain = !wanted.empty() && std::ranges::find(all, wanted, &lapidary::cli::Command::name) != all.end();
+  for (const lapidary::cli::Command& command : all)
+    if (!plain || command.name == wanted) command.add(app, status);
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Runs Gemma 4 checkpoints, one stream as fast as the machine allows.", "lapidary");
   app.require_subcommand(1);
   app.option_defaults()->take_last();
   app.set_version_flag("--version", lapidary::cli::version_text, "what this program is and what it was built for");
   int status = 0;
-  lapidary::cli::add_commands(app, status);
+  add_commands(app, status, argc > 1 ? argv[1] : "");
   lapidary::cli::apply_settings(app);
   try {
     std::vector<std::string> words = lapidary::cli::words_of_line(argc, argv);

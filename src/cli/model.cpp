@@ -69,7 +69,8 @@ void ModelFlags::add_limits_to(CLI::App& command) {
              [this](const std::string& name) { options.backend = *std::ranges::find(link::backends(), name, &link::Backend::name); },
              "what runs the model (default: " + std::string(options.backend->name) + ")");
   backend_flags.instructions.add_to(command);
-  options.threads = cpu::default_threads();
+  static const int kThreads = cpu::default_threads();  // many files are read for it
+  options.threads = kThreads;
   add_number(command, "-t,--threads", options.threads, 1, cpu::kMaxThreads, "how many compute", "one per core that the process may use");
   add_choice(command, "--numeric", {"exact", "fast"},
              [this](const std::string& name) { numeric = name == "exact" ? link::Numeric::exact : link::Numeric::fast; },

@@ -30,7 +30,13 @@ void Pages::use_huge_pages() {
 #endif
 }
 
-void Pages::commit() { std::memset(data_, 0, bytes_); }
+// The system fills all pages in one go, where it knows how to: writing to each costs five times as much.
+void Pages::commit() {
+#if defined(MADV_POPULATE_WRITE)
+  if (madvise(data_, bytes_, MADV_POPULATE_WRITE) == 0) return;
+#endif
+  std::memset(data_, 0, bytes_);
+}
 
 void lock(std::span<const std::byte> bytes) {
   if (bytes.empty() || mlock(bytes.data(), bytes.size()) == 0) return;

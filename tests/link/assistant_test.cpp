@@ -405,7 +405,8 @@ suite<"plan with an assistant"> plan_suite = [] {
         expect((both.matrices[i].values != nullptr) == !(vector || ids)) << both.graph->weights[i].name;
       }
       std::size_t mapped = 0, widened = 0;
-      for (const NamedTensor& entry : both.assistant->tensors()) {
+      const Checkpoint assistant_files = Checkpoint::open(pair.assistant);
+      for (const NamedTensor& entry : assistant_files.tensors()) {
         const std::vector<std::int64_t>& shape = entry.tensor.shape;
         if (shape.size() > 1) mapped += entry.tensor.bytes.size();
         else widened += 4 * static_cast<std::size_t>(shape.at(0));
