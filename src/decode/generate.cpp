@@ -43,7 +43,7 @@ Generation::Generation(Session& session, std::span<const std::int32_t> prompt, G
   if (options_.constraint) {
     hooks_.prune = [this](std::span<const std::int32_t> drafts) { return prune(drafts); };
     hooks_.fill = [this] { fill_masks(); };
-    limits_.reserve(graph::kMaxVerifyRows);
+    limits_.assign(graph::kMaxVerifyRows, *options_.constraint);
     masks_.resize(graph::kMaxVerifyRows * text::mask_words(session.vocab()));
     prune({});
     fill_masks();
@@ -70,19 +70,18 @@ void Generation::take_chosen(std::span<const std::int32_t> tokens) {
 
 // Drafts from the first that the grammar refuses on cannot be accepted.
 int Generation::prune(std::span<const std::int32_t> drafts) {
-  limits_.assign(1, *options_.constraint);
-  for (const std::int32_t token : drafts) {
-    Constraint after = limits_.back();
-    if (!after.accept(token)) break;
-    limits_.push_back(std::move(after));
+  limits_[0] = *options_.constraint;
+  for (limited_ = 1; limited_ <= drafts.size(); ++limited_) {
+    limits_[limited_] = limits_[limited_ - 1];
+    if (!limits_[limited_].accept(drafts[limited_ - 1])) break;
   }
-  return static_cast<int>(limits_.size()) - 1;
+  return static_cast<int>(limited_) - 1;
 }
 
 void Generation::fill_masks() {
   const std::size_t words = text::mask_words(session_.vocab());
-  const std::span<std::uint32_t> masks = std::span(masks_).first(limits_.size() * words);
-  for (std::size_t row = 0; row < limits_.size(); ++row)
+  const std::span<std::uint32_t> masks = std::span(masks_).first(limited_ * words);
+  for (std::size_t row = 0; row < limited_; ++row)
     limits_[row].fill_mask(masks.subspan(row * words, words), options_.stop_ids);
   request_.masks = masks;
 }

@@ -79,7 +79,8 @@ class Generation {
   Session::RoundHooks hooks_;
   std::vector<std::int32_t> history_;          // all tokens up to the last chosen one
   std::vector<std::int32_t> history_counts_;   // [vocab], when something penalises
-  std::vector<Constraint> limits_;               // by row: what limits it
+  std::vector<Constraint> limits_;             // by row: what limits it; as many as a round can have
+  std::size_t limited_ = 0;                    // of the next round
   std::vector<std::uint32_t> masks_;           // [rows, words], when something constrains
   int chosen_ = 0, taken_ = 0;                 // of the last round: tokens, those returned
   std::int32_t base_ = 0;                      // session length up to the first of them
