@@ -24,6 +24,7 @@ struct GenerateOptions {
   std::span<const std::int32_t> stop_ids{};
   std::optional<Constraint> constraint{};
   Speculation* speculation = nullptr;            // the engine's; null = no drafts
+  std::optional<DraftChoice> drafts{};           // of it; none = as the engine has them
   std::span<const std::int32_t> landmarks{};     // tokens after which the text is of another nature
   const std::atomic<bool>* cancel = nullptr;     // looked at before each chunk of the prompt, each segment of a round and each token
   bool wants_logits = false;                     // Generation::logits() is going to be read
