@@ -48,6 +48,11 @@ Generation::Generation(Session& session, std::span<const std::int32_t> prompt, G
     prune({});
     fill_masks();
   }
+  if (options_.wants_logits) {
+    const auto rows = static_cast<std::size_t>(session.widest_round());
+    logits_.reserve(rows * static_cast<std::size_t>(session.vocab()));
+    hidden_.reserve(rows * static_cast<std::size_t>(session.hidden_size()));
+  }
   session_.begin_prompt(std::span(history_).last(prompt.size()), &request_);
   reading_ = true;
 }
@@ -66,6 +71,14 @@ void Generation::take_chosen(std::span<const std::int32_t> tokens) {
   base_ = session_.length() - (chosen_ - 1);
   taken_ = 0;
   history_.insert(history_.end(), tokens.begin(), tokens.end());
+  if (!options_.wants_logits) return;
+  logits_.clear();
+  hidden_.clear();
+  for (int i = 0; i < chosen_; ++i) {
+    const std::span logits = session_.logits(i), hidden = session_.hidden(i);
+    logits_.insert(logits_.end(), logits.begin(), logits.end());
+    hidden_.insert(hidden_.end(), hidden.begin(), hidden.end());
+  }
 }
 
 // Drafts from the first that the grammar refuses on cannot be accepted.
