@@ -41,7 +41,7 @@ extern "C" {
 #endif
 
 #define LAPIDARY_VERSION "0.1.0"
-#define LAPIDARY_ABI 1 /* grows with every change of a struct or function below */
+#define LAPIDARY_ABI 2 /* grows with every change of a struct or function below */
 
 /* A struct with its size and nothing else set: lapidary_error error = LAPIDARY_INIT(lapidary_error); */
 #ifdef __cplusplus
@@ -99,7 +99,7 @@ typedef struct lapidary_model_options {
   int32_t sessions;            /* at a time; 0 = 1 */
   int32_t threads;             /* 0 = one per core */
   int32_t numeric;             /* LAPIDARY_NUMERIC_... */
-  int32_t draft;               /* LAPIDARY_DRAFT_...: changes the speed, never a token */
+  int32_t draft;               /* LAPIDARY_DRAFT_...: changes the speed, never a token; a session may use less of it */
   int32_t draft_tokens;        /* 1 to 7; 0 = chosen round by round */
   uint32_t flags;              /* LAPIDARY_PIN_THREADS and so on */
 } lapidary_model_options;
@@ -163,6 +163,10 @@ LAPIDARY_API lapidary_status lapidary_render(const lapidary_model* model, const 
 LAPIDARY_API lapidary_status lapidary_open_session(lapidary_model* model, lapidary_session** session, lapidary_error* error);
 /* NULL is fine. */
 LAPIDARY_API lapidary_status lapidary_free_session(lapidary_session* session, lapidary_error* error);
+
+/* Who drafts for the session's answers from the next one on: LAPIDARY_DRAFT_... of what the model was loaded with, and how many tokens, as
+ * in lapidary_model_options, which a session begins with. A fork has what its session has. */
+LAPIDARY_API lapidary_status lapidary_set_draft(lapidary_session* session, int32_t draft, int32_t draft_tokens, lapidary_error* error);
 
 /* The tokens whose K/V are there. The last token of an answer is not among them until something follows it. */
 LAPIDARY_API lapidary_status lapidary_tokens(lapidary_session* session, int32_t* ids, size_t capacity, size_t* count,

@@ -54,8 +54,7 @@ void take_token(lapidary_session& session) {
   session.hidden.insert(session.hidden.end(), answer.hidden().begin(), answer.hidden().end());
 }
 
-// A chunk of the prompt, or a round with all its tokens: their logits are there until somebody else has the model. Where the backend
-// fails, the answer is over.
+// A chunk of the prompt, or a round with all its tokens. Where the backend fails, the answer is over.
 void turn(lapidary_session& session) {
   const std::lock_guard lock(session.model->turn);
   try {

@@ -193,6 +193,7 @@ inline void require_no_answer(const Use& use) {
 }
 
 engine::ModelOptions model_options(const char* folder, const lapidary_model_options* options);
+engine::DraftOptions draft_options(std::int32_t kind, std::int32_t tokens);
 // The parts of a request. JSON is read here; `cancel` is the session's.
 struct Request {
   engine::Prompt prompt;

@@ -43,6 +43,15 @@ engine::Reading reading_of(std::int32_t reading) {
 
 }  // namespace
 
+engine::DraftOptions draft_options(std::int32_t kind, std::int32_t tokens) {
+  constexpr engine::DraftKind kKinds[] = {engine::DraftKind::automatic, engine::DraftKind::mtp, engine::DraftKind::lookup,
+                                          engine::DraftKind::none};
+  engine::DraftOptions options;
+  options.kind = kKinds[in_range("draft", kind, LAPIDARY_DRAFT_AUTOMATIC, LAPIDARY_DRAFT_NONE)];
+  if (in_range("draft tokens", tokens, 0, decode::kMaxDrafts) > 0) options.tokens = tokens;
+  return options;
+}
+
 engine::ModelOptions model_options(const char* folder, const lapidary_model_options* given) {
   const lapidary_model_options options = read_sized(given, "model options");
   if (options.flags & ~15u) fail(ErrorKind::unsupported, "model options", "flags, expected known ones, got others");
@@ -64,14 +73,11 @@ engine::ModelOptions model_options(const char* folder, const lapidary_model_opti
     case LAPIDARY_NUMERIC_FAST: all.numeric = link::Numeric::fast; break;
     default: break;
   }
-  constexpr engine::DraftKind kKinds[] = {engine::DraftKind::automatic, engine::DraftKind::mtp, engine::DraftKind::lookup,
-                                          engine::DraftKind::none};
-  all.draft.kind = kKinds[in_range("draft", options.draft, LAPIDARY_DRAFT_AUTOMATIC, LAPIDARY_DRAFT_NONE)];
+  all.draft = draft_options(options.draft, options.draft_tokens);
   if (options.assistant) {
     if (!all.draft.wants_assistant()) fail(ErrorKind::usage, "assistant", "expected a kind of drafts that uses one, got another");
     all.draft.assistant = options.assistant;
   }
-  if (in_range("draft tokens", options.draft_tokens, 0, decode::kMaxDrafts) > 0) all.draft.tokens = options.draft_tokens;
   return all;
 }
 

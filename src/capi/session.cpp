@@ -65,6 +65,13 @@ lapidary_status lapidary_free_session(lapidary_session* session, lapidary_error*
   });
 }
 
+lapidary_status lapidary_set_draft(lapidary_session* session, int32_t draft, int32_t draft_tokens, lapidary_error* error) {
+  return attempt(error, [&] {
+    const Use use(session);
+    use.conversation().drafts = engine::choose_drafts(use->model->model.speculation, capi::draft_options(draft, draft_tokens));
+  });
+}
+
 lapidary_status lapidary_tokens(lapidary_session* session, int32_t* ids, size_t capacity, size_t* count, lapidary_error* error) {
   return attempt(error, [&] {
     const Use use(session);
@@ -94,6 +101,7 @@ lapidary_status lapidary_fork(lapidary_session* session, size_t length, lapidary
     lapidary_session& to = open(*use->model);
     try {
       to.conversation->session.copy(from, kept);
+      to.conversation->drafts = use->conversation->drafts;
     } catch (...) {
       close(to);
       throw;

@@ -28,7 +28,7 @@ double seconds_of(const Session::Round& round, graph::SegmentId id) { return rou
 
 Generation::Generation(Session& session, std::span<const std::int32_t> prompt, GenerateOptions options)
     : session_(session), options_(std::move(options)),
-      drafting_(options_.speculation ? options_.speculation->begin_text() : Speculation().begin_text()), request_{.sampling = options_.sampling} {
+      drafting_(options_.speculation ? options_.speculation->begin_text(options_.drafts) : Speculation().begin_text()), request_{.sampling = options_.sampling} {
   session.rollback(session.length());  // without the rounds that another generation has in flight
   history_.reserve(static_cast<std::size_t>(session.capacity()) + 1);
   history_.assign(session.tokens().begin(), session.tokens().end());
@@ -43,10 +43,15 @@ Generation::Generation(Session& session, std::span<const std::int32_t> prompt, G
   if (options_.constraint) {
     hooks_.prune = [this](std::span<const std::int32_t> drafts) { return prune(drafts); };
     hooks_.fill = [this] { fill_masks(); };
-    limits_.reserve(graph::kMaxVerifyRows);
+    limits_.assign(graph::kMaxVerifyRows, *options_.constraint);
     masks_.resize(graph::kMaxVerifyRows * text::mask_words(session.vocab()));
     prune({});
     fill_masks();
+  }
+  if (options_.wants_logits) {
+    const auto rows = static_cast<std::size_t>(session.widest_round());
+    logits_.reserve(rows * static_cast<std::size_t>(session.vocab()));
+    hidden_.reserve(rows * static_cast<std::size_t>(session.hidden_size()));
   }
   session_.begin_prompt(std::span(history_).last(prompt.size()), &request_);
   reading_ = true;
@@ -66,23 +71,30 @@ void Generation::take_chosen(std::span<const std::int32_t> tokens) {
   base_ = session_.length() - (chosen_ - 1);
   taken_ = 0;
   history_.insert(history_.end(), tokens.begin(), tokens.end());
+  if (!options_.wants_logits) return;
+  logits_.clear();
+  hidden_.clear();
+  for (int i = 0; i < chosen_; ++i) {
+    const std::span logits = session_.logits(i), hidden = session_.hidden(i);
+    logits_.insert(logits_.end(), logits.begin(), logits.end());
+    hidden_.insert(hidden_.end(), hidden.begin(), hidden.end());
+  }
 }
 
 // Drafts from the first that the grammar refuses on cannot be accepted.
 int Generation::prune(std::span<const std::int32_t> drafts) {
-  limits_.assign(1, *options_.constraint);
-  for (const std::int32_t token : drafts) {
-    Constraint after = limits_.back();
-    if (!after.accept(token)) break;
-    limits_.push_back(std::move(after));
+  limits_[0] = *options_.constraint;
+  for (limited_ = 1; limited_ <= drafts.size(); ++limited_) {
+    limits_[limited_] = limits_[limited_ - 1];
+    if (!limits_[limited_].accept(drafts[limited_ - 1])) break;
   }
-  return static_cast<int>(limits_.size()) - 1;
+  return static_cast<int>(limited_) - 1;
 }
 
 void Generation::fill_masks() {
   const std::size_t words = text::mask_words(session_.vocab());
-  const std::span<std::uint32_t> masks = std::span(masks_).first(limits_.size() * words);
-  for (std::size_t row = 0; row < limits_.size(); ++row)
+  const std::span<std::uint32_t> masks = std::span(masks_).first(limited_ * words);
+  for (std::size_t row = 0; row < limited_; ++row)
     limits_[row].fill_mask(masks.subspan(row * words, words), options_.stop_ids);
   request_.masks = masks;
 }

@@ -24,9 +24,10 @@ struct GenerateOptions {
   std::span<const std::int32_t> stop_ids{};
   std::optional<Constraint> constraint{};
   Speculation* speculation = nullptr;            // the engine's; null = no drafts
+  std::optional<DraftChoice> drafts{};           // of it; none = as the engine has them
   std::span<const std::int32_t> landmarks{};     // tokens after which the text is of another nature
   const std::atomic<bool>* cancel = nullptr;     // looked at before each chunk of the prompt, each segment of a round and each token
-  bool wants_logits = false;                     // Generation::logits() is going to be read
+  bool wants_logits = false;                     // Generation::logits() and hidden() are going to be read
 };
 
 class Generation {
@@ -56,9 +57,9 @@ class Generation {
   std::int32_t count() const { return count_; }                // tokens returned
   std::int32_t stop_token() const { return stop_token_; }      // the one that ended it, or -1
   const SpeculationStats& stats() const { return drafting_->stats(); }
-  // The model's logits that the last returned token was chosen from; until the executor runs again.
-  std::span<const float> logits() const { return session_.logits(taken_ - 1); }
-  std::span<const float> hidden() const { return session_.hidden(taken_ - 1); }  // likewise, after the final norm
+  // The model's logits that the last returned token was chosen from, and its row after the final norm; until the next token.
+  std::span<const float> logits() const { return row_of(logits_, session_.vocab()); }
+  std::span<const float> hidden() const { return row_of(hidden_, session_.hidden_size()); }
 
  private:
   bool cancelled() const { return options_.cancel && options_.cancel->load(std::memory_order_relaxed); }
@@ -70,6 +71,9 @@ class Generation {
   int prune(std::span<const std::int32_t> drafts);
   void fill_masks();
   void take_chosen(std::span<const std::int32_t> tokens);
+  std::span<const float> row_of(const std::vector<float>& rows, std::int32_t width) const {
+    return std::span(rows).subspan(static_cast<std::size_t>(taken_ - 1) * static_cast<std::size_t>(width), static_cast<std::size_t>(width));
+  }
   std::optional<std::int32_t> end(StopReason reason);
 
   Session& session_;
@@ -79,8 +83,10 @@ class Generation {
   Session::RoundHooks hooks_;
   std::vector<std::int32_t> history_;          // all tokens up to the last chosen one
   std::vector<std::int32_t> history_counts_;   // [vocab], when something penalises
-  std::vector<Constraint> limits_;               // by row: what limits it
+  std::vector<Constraint> limits_;             // by row: what limits it; as many as a round can have
+  std::size_t limited_ = 0;                    // of the next round
   std::vector<std::uint32_t> masks_;           // [rows, words], when something constrains
+  std::vector<float> logits_, hidden_;         // of the last round, by token, when they are wanted: the backend's are soon another's
   int chosen_ = 0, taken_ = 0;                 // of the last round: tokens, those returned
   std::int32_t base_ = 0;                      // session length up to the first of them
   std::int32_t count_ = 0;

@@ -77,6 +77,7 @@ class Policy {
 
   // A new text begins: what earlier texts accepted counts half, and a source that is off gets another chance soon.
   void begin_request();
+  void fix(std::optional<int> k) { fixed_k_ = k; }  // instead of what the options said
   // The text changes its nature (a thought ends, a tool call begins): a source that is off gets another chance at once.
   void landmark();
 

@@ -24,6 +24,7 @@ class Session {
   std::int32_t length() const { return static_cast<std::int32_t>(tokens_.size()); }  // positions with valid K/V
   std::int32_t capacity() const { return program_.plan.context_tokens; }
   std::int32_t vocab() const { return program_.graph->shape.vocab; }
+  std::int32_t hidden_size() const { return program_.graph->shape.hidden; }
   int widest_round() const { return program_.plan.verify_rows; }    // rows
   bool has_assistant() const { return program_.assistant.has_value(); }
   std::span<const std::int32_t> tokens() const { return tokens_; }  // [length]

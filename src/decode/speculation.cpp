@@ -45,12 +45,12 @@ Speculation::Speculation(std::vector<SourceKind> sources, std::optional<int> fix
   for (std::size_t i = 0; i < engine_->sources.size(); ++i) engine_->names.push_back(engine_->idle.front()->source_name(i));
 }
 
-Speculation::Text Speculation::begin_text() {
+Speculation::Text Speculation::begin_text(const std::optional<DraftChoice>& choice) {
   auto& idle = engine_->idle;
   if (idle.empty()) idle.push_back(engine_->make());
   Text text(idle.back().release(), Return{engine_});
   idle.pop_back();
-  text->begin_text();
+  text->begin_text(choice.value_or(DraftChoice{.sources = {true, true}, .fixed_k = engine_->options.fixed_k}));
   return text;
 }
 
@@ -64,10 +64,12 @@ Drafting::Drafting(std::vector<std::unique_ptr<DraftSource>> sources, const Poli
                    const Clock& clock)
     : sources_(std::move(sources)), costs_(costs), policy_(options, costs), clock_(clock) {}
 
-void Drafting::begin_text() {
+void Drafting::begin_text(const DraftChoice& choice) {
+  choice_ = choice;
   stats_ = {};
   stats_.plain_rounds.reserve(kMaxReasons);
   policy_.begin_request();
+  policy_.fix(choice.fixed_k);
 }
 
 void Drafting::count_plain(std::string_view reason) {
@@ -80,6 +82,7 @@ void Drafting::count_plain(std::string_view reason) {
 Drafting::Proposals Drafting::ask_all(std::span<const std::int32_t> history, int most) {
   Proposals proposals;
   for (std::size_t i = 0; most > 0 && i < sources_.size(); ++i) {
+    if (!choice_.sources[i]) continue;
     proposals.drafts[i] = sources_[i]->propose(history, most);
     proposals.counts[i] = proposals.drafts[i].count;
   }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -37,6 +38,12 @@ struct SpeculationStats {
   double tokens_per_round() const { return rounds ? static_cast<double>(tokens) / static_cast<double>(rounds) : 0.0; }
 };
 
+// What of the engine's drafting a text uses.
+struct DraftChoice {
+  std::array<bool, kMaxDraftSources> sources{};  // by their place in the engine
+  std::optional<int> fixed_k{};                  // none = chosen round by round
+};
+
 // The drafts of one text.
 class Drafting {
  public:
@@ -44,7 +51,7 @@ class Drafting {
 
   Drafting(std::vector<std::unique_ptr<DraftSource>> sources, const PolicyOptions& options, RoundCosts& costs, const Clock& clock);
 
-  void begin_text();
+  void begin_text(const DraftChoice& choice);
   void landmark() { policy_.landmark(); }
 
   // The drafts of the next round, at most `most`, after `history`, whose last token is the bonus token.
@@ -85,6 +92,7 @@ class Drafting {
   void count_plain(std::string_view reason);
 
   std::vector<std::unique_ptr<DraftSource>> sources_;
+  DraftChoice choice_{};
   RoundCosts& costs_;
   Policy policy_;
   const Clock& clock_;
@@ -109,7 +117,8 @@ class Speculation {
   explicit Speculation(std::vector<SourceKind> sources = {}, std::optional<int> fixed_k = std::nullopt,
                        Clock clock = steady_clock);
 
-  // Drafting for a text, until that is done with it. A later one goes on with it: what its text accepted counts half then.
+  // Drafting for a text, until that is done with it. A later one goes on with it: what its text accepted counts half then. Without a
+  // choice it uses all sources, as many drafts as the engine was told.
  private:
   struct Engine;
   struct Return {
@@ -119,7 +128,7 @@ class Speculation {
 
  public:
   using Text = std::unique_ptr<Drafting, Return>;
-  Text begin_text();
+  Text begin_text(const std::optional<DraftChoice>& choice = std::nullopt);
 
   const RoundCosts& costs() const;
   std::size_t source_count() const;

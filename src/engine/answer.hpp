@@ -69,7 +69,7 @@ class Answer {
   bool wants_round() const { return generation_ && generation_->wants_round(); }
   bool in_prompt() const { return !generation_ || generation_->in_prompt(); }
   int read_tokens() const { return conversation_.session.length(); }  // of the prompt, those kept from before included
-  // Of the row that the last token was chosen from; until the model's executor runs again.
+  // Of the row that the last token was chosen from; until the next one.
   std::span<const float> logits() const { return generation_->logits(); }
   std::span<const float> hidden() const { return generation_->hidden(); }
 

@@ -14,6 +14,7 @@ struct Conversation {
   Model& model;
   const Slot slot;
   decode::Session session;
+  std::optional<decode::DraftChoice> drafts{};  // of its answers; none = as the model has them
 };
 
 }  // namespace lapidary::engine

@@ -34,4 +34,16 @@ decode::Speculation make_speculation(const DraftOptions& options, const link::Pr
   return decode::Speculation(std::move(sources), options.tokens);
 }
 
+decode::DraftChoice choose_drafts(const decode::Speculation& speculation, const DraftOptions& options) {
+  decode::DraftChoice choice{.fixed_k = options.tokens};
+  bool any = false;
+  for (std::size_t i = 0; i < speculation.source_count(); ++i) {
+    choice.sources[i] = speculation.source_name(i) == "lookup" ? options.wants_lookup() : options.wants_assistant();
+    any = any || choice.sources[i];
+  }
+  if (!any && (options.kind == DraftKind::mtp || options.kind == DraftKind::lookup))
+    fail(ErrorKind::usage, "draft", "expected a kind that the model was loaded with, got another");
+  return choice;
+}
+
 }  // namespace lapidary::engine

@@ -33,5 +33,7 @@ Pairing pair(const DraftOptions& options, const std::string& target_folder);
 // Bytes that the sources of drafts keep, for each text.
 std::size_t source_bytes(const DraftOptions& options, std::int32_t context_tokens);
 decode::Speculation make_speculation(const DraftOptions& options, const link::Program& program);
+// Of that: what one conversation asks for. What the model was loaded without is refused, unless it comes by itself.
+decode::DraftChoice choose_drafts(const decode::Speculation& speculation, const DraftOptions& options);
 
 }  // namespace lapidary::engine

@@ -58,7 +58,9 @@ std::shared_ptr<const Grammar> Grammar::calls(std::shared_ptr<const Vocabulary> 
 }
 
 GrammarState::GrammarState(std::shared_ptr<const Grammar> grammar)
-    : grammar_(std::move(grammar)), readings_(Walk(grammar_->automaton()).readings()) {}
+    : grammar_(std::move(grammar)), walk_(std::make_shared<Walk>(grammar_->automaton())) {
+  walk_->get(readings_);
+}
 
 void GrammarState::fill_mask(TokenMask mask, std::span<const std::int32_t> stop_ids) const {
   const Vocabulary& vocabulary = grammar_->vocabulary();
@@ -67,35 +69,25 @@ void GrammarState::fill_mask(TokenMask mask, std::span<const std::int32_t> stop_
   std::ranges::fill(mask, 0u);
 
   // Inside a string nearly all tokens are plain and need no walk; readings elsewhere go through all tokens.
-  std::vector<Reading> in_string, elsewhere;
   std::uint32_t characters = 0;
-  for (const Reading& top : readings_.tops) {
-    const State& state = automaton.states[top.state];
-    (state.in_string ? in_string : elsewhere).push_back(top);
-    characters = std::max<std::uint32_t>(characters, state.characters_left);
-  }
+  for (const Reading& top : readings_.tops)
+    characters = std::max<std::uint32_t>(characters, automaton.states[top.state].characters_left);
   if (characters > 0) std::ranges::copy(vocabulary.plain(characters), mask.begin());
-  if (!in_string.empty()) {
-    Walk walk(automaton, readings_, in_string);
-    allow(vocabulary.not_plain(), walk, mask);
-  }
-  if (!elsewhere.empty()) {
-    Walk walk(automaton, readings_, elsewhere);
-    allow(vocabulary.all(), walk, mask);
-  }
+  if (walk_->begin(readings_, true)) allow(vocabulary.not_plain(), *walk_, mask);
+  if (walk_->begin(readings_, false)) allow(vocabulary.all(), *walk_, mask);
   for (const std::int32_t id : stop_ids) set_bit(mask, id, complete());
 }
 
 bool GrammarState::allows(std::int32_t id) const {
-  Walk walk(grammar_->automaton(), readings_, readings_.tops);
-  return read(walk, grammar_->vocabulary().bytes(id));
+  walk_->begin(readings_);
+  return read(*walk_, grammar_->vocabulary().bytes(id));
 }
 
 bool GrammarState::accept(std::int32_t id) {
   if (grammar_->vocabulary().is_special(id)) return complete();
-  Walk walk(grammar_->automaton(), readings_, readings_.tops);
-  if (!read(walk, grammar_->vocabulary().bytes(id))) return false;
-  readings_ = walk.readings();
+  walk_->begin(readings_);
+  if (!read(*walk_, grammar_->vocabulary().bytes(id))) return false;
+  walk_->get(readings_);
   return true;
 }
 

@@ -45,8 +45,8 @@ class Grammar {
   Automaton automaton_;
 };
 
-// Where in the grammar a text stands. Cheap to copy: a block of drafts walks a copy. From every state that accept() can reach,
-// tokens lead to a complete text.
+// Where in the grammar a text stands. Cheap to copy: a block of drafts walks a copy. Copies share the memory that they walk in, so they
+// belong to one thread. From every state that accept() can reach, tokens lead to a complete text.
 class GrammarState {
  public:
   explicit GrammarState(std::shared_ptr<const Grammar> grammar);
@@ -62,6 +62,7 @@ class GrammarState {
 
  private:
   std::shared_ptr<const Grammar> grammar_;
+  std::shared_ptr<Walk> walk_;
   Readings readings_;
 };
 

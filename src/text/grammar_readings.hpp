@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <unordered_set>
 #include <vector>
 
 #include "text/grammar_automaton.hpp"
@@ -36,25 +35,35 @@ struct Readings {
   std::vector<Frame> frames;
   std::vector<Return> returns;
   bool complete = false;  // the text may end here
+
+  // With room from the start, so that a text that goes on finds it.
+  Readings();
+  Readings(const Readings& other) : Readings() { *this = other; }
+  Readings& operator=(const Readings&) = default;
 };
 
-// Steps byte by byte, remembering the readings after each byte so that it can go back to any of them.
+// Steps byte by byte, remembering the readings after each byte so that it can go back to any of them. It can begin anew any number of
+// times, in the memory that it has.
 class Walk {
  public:
   explicit Walk(const Automaton& automaton);  // from the start of the text
-  Walk(const Automaton& automaton, const Readings& from, std::span<const Reading> tops);
 
+  void begin(const Readings& from);
+  // With those inside a string, or with the others; false when there are none.
+  bool begin(const Readings& from, bool in_string);
   // Reads the byte after the first `depth` ones, forgetting those that followed them; false when no reading survives.
   bool step(std::size_t depth, std::uint8_t byte);
-  Readings readings() const;  // after the last step
+  void get(Readings& readings);  // after the last step
 
  private:
   struct Level {  // where the vectors end
     std::size_t tops_begin, tops, frames, returns;
     bool complete;
   };
+  void begin_level(const Readings& from);
   void add(StateId state, FrameId frame);
   bool is_new(const Reading& reading);
+  std::uint32_t& place_of(const Reading& reading);
   void call(const Edge& edge, FrameId frame);
   void settle();  // follows what reads no byte from all tops of the newest level
 
@@ -65,7 +74,8 @@ class Walk {
   std::vector<Level> levels_;  // by number of bytes
   std::size_t tops_begin_ = 0, frames_begin_ = 0;  // of the level that is being made
   bool complete_ = false;
-  std::unordered_set<std::uint64_t> many_;  // the readings of the level, when they are more than a few
+  std::vector<std::uint32_t> places_;  // a hash of the level's tops, when they are more than a few
+  std::vector<FrameId> kept_;          // by frame: what it becomes in the readings
 };
 
 }  // namespace lapidary::text

@@ -26,6 +26,21 @@ engine::Answer::Result by_engine(lapidary_model* model, const Question& question
   return answer.result();
 }
 
+// Rounds of the last answer, all and by source.
+struct Rounds {
+  std::int64_t all = 0, mtp = 0, lookup = 0;
+};
+
+Rounds rounds_of(lapidary_session* session) {
+  std::string json(8192, '\0');
+  std::size_t bytes = 0;
+  lapidary_statistics(session, json.data(), json.size(), &bytes, Expected());
+  const text::Value stats = text::parse_json(json.substr(0, bytes), "stats");
+  const text::Value& draft = *stats.find("draft");
+  const auto by = [&](const char* name) { return *draft.find("rounds_by_source")->find(name)->integer(); };
+  return {*draft.find("rounds")->integer(), by("mtp"), by("lookup")};
+}
+
 const suite<"the C API"> api = [] {
   "names its version"_test = [] {
     expect(std::string(lapidary_version()) == LAPIDARY_VERSION && lapidary_abi() == LAPIDARY_ABI);
@@ -176,6 +191,51 @@ const suite<"the C API"> api = [] {
       const text::Value stats = text::parse_json(json.substr(0, bytes), "stats");
       expect(*stats.find("generated_tokens")->integer() == 60 && *stats.find("seed")->string() == "7");
     }
+  };
+
+  "each session drafts as it was told, in turn with others"_test = [] {
+    const OwnedModel model(4);
+    const OwnedSession plain(model), mtp(model), lookup(model);
+    lapidary_set_draft(plain, LAPIDARY_DRAFT_NONE, 0, Expected());
+    lapidary_set_draft(mtp, LAPIDARY_DRAFT_MTP, 3, Expected());
+    lapidary_set_draft(lookup, LAPIDARY_DRAFT_LOOKUP, 7, Expected());
+    Question story(kStory);
+    story.endless(7, 60);
+    lapidary_session* const sessions[] = {plain, mtp, lookup};
+    Ids all[3], round(8);
+    for (lapidary_session* session : sessions) lapidary_begin(session, &story.request, Expected());
+    for (bool going = true; std::exchange(going, false);)
+      for (std::size_t s = 0; s < std::size(sessions); ++s) {
+        std::size_t count = 0;
+        if (lapidary_next(sessions[s], round.data(), round.size(), &count, Expected()) != LAPIDARY_OK) continue;
+        all[s].insert(all[s].end(), round.begin(), round.begin() + static_cast<std::ptrdiff_t>(count));
+        going = true;
+      }
+    expect(all[0].size() == 60u && all[1] == all[0] && all[2] == all[0]);
+    const Rounds none = rounds_of(plain), assisted = rounds_of(mtp), looked_up = rounds_of(lookup);
+    expect(none.all == 59_l && none.mtp == 0_l && none.lookup == 0_l);
+    expect(assisted.all < none.all && assisted.mtp > 0_l && assisted.lookup == 0_l) << assisted.all << assisted.mtp;
+    expect(looked_up.mtp == 0_l && looked_up.lookup > 0_l) << looked_up.lookup;
+
+    // A fork has it from its session, one that is opened anew from the model.
+    lapidary_session* forked = nullptr;
+    lapidary_fork(plain, 3, &forked, Expected());
+    expect(generate(forked, story) == all[0] && rounds_of(forked).all == 59_l);
+    lapidary_free_session(forked, Expected());
+    const OwnedSession fresh(model);
+    expect(generate(fresh, story) == all[0] && rounds_of(fresh).all < 59_l);
+  };
+
+  "a session drafts with what the model was loaded with"_test = [] {
+    lapidary_model_options options = small_options(1);
+    options.draft = LAPIDARY_DRAFT_LOOKUP;
+    const OwnedModel model(options);
+    const OwnedSession session(model);
+    lapidary_error error = LAPIDARY_INIT(lapidary_error);
+    expect(lapidary_set_draft(session, LAPIDARY_DRAFT_MTP, 0, &error) == LAPIDARY_ERROR_USAGE);
+    expect(std::string(error.message) == "[draft] expected a kind that the model was loaded with, got another");
+    expect(lapidary_set_draft(session, 4, 0, nullptr) == LAPIDARY_ERROR_USAGE && lapidary_set_draft(session, 0, 8, nullptr) == LAPIDARY_ERROR_USAGE);
+    lapidary_set_draft(session, LAPIDARY_DRAFT_AUTOMATIC, 0, Expected());
   };
 
   "logits, hidden rows and log probabilities belong to the tokens of the last call"_test = [] {

@@ -59,6 +59,7 @@ const suite<"misuse"> misuse = [] {
       expect(lapidary_hidden(none, 0, &row, &count, nullptr) == LAPIDARY_ERROR_USAGE);
       expect(lapidary_logprobs(none, 0, nullptr, 0, &count, nullptr) == LAPIDARY_ERROR_USAGE);
       expect(lapidary_statistics(none, nullptr, 0, &count, nullptr) == LAPIDARY_ERROR_USAGE);
+      expect(lapidary_set_draft(none, LAPIDARY_DRAFT_NONE, 0, nullptr) == LAPIDARY_ERROR_USAGE);
     }
   };
 

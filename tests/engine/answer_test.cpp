@@ -109,6 +109,52 @@ const suite<"answers"> answers = [] {
     expect(one_again.result().ids == alone[0] && two_again.result().ids == alone[1]);
   };
 
+  "log probabilities and rows are those of the answer's own tokens, whoever else had the model since"_test = [] {
+    engine::ModelOptions model_options = pebble_options(2);
+    model_options.draft.tokens = 3;
+    engine::Model model(model_options);
+    struct Rows {
+      std::vector<std::int32_t> ids, likeliest;
+      std::vector<float> logprobs, logits, hidden;
+      bool operator==(const Rows&) const = default;
+    };
+    // False at the end.
+    const auto take = [](engine::Answer& answer, Rows& rows) {
+      const std::size_t tokens = answer.result().ids.size();
+      if (!answer.turn()) return false;
+      if (answer.result().ids.size() == tokens) return true;
+      const decode::Logprobs& logprobs = answer.result().logprobs.back();
+      rows.ids.push_back(answer.result().ids.back());
+      rows.logprobs.push_back(logprobs.chosen.logprob);
+      rows.likeliest.push_back(logprobs.top[0].id);
+      rows.logits.push_back(answer.logits()[7]);
+      rows.hidden.push_back(answer.hidden()[7]);
+      return true;
+    };
+    const auto story = [](std::uint64_t seed) {
+      engine::AnswerOptions options = endless(seed);
+      options.max_tokens = 30;
+      options.logprobs = 1;
+      options.wants_rows = true;
+      return options;
+    };
+    Rows alone[2], in_turns[2];
+    for (const int i : {0, 1}) {
+      engine::Conversation conversation(model);
+      engine::Answer answer(conversation, asked(model, kStory), story(static_cast<std::uint64_t>(i)));
+      while (take(answer, alone[i])) {
+      }
+      expect(alone[i].ids.size() == 30u && answer.result().drafts.rounds < 29_l) << "some rounds have several tokens";
+    }
+    engine::Conversation first(model), second(model);
+    engine::Answer one(first, asked(model, kStory), story(0)), two(second, asked(model, kStory), story(1));
+    for (bool more = true; more;) {
+      const bool one_more = take(one, in_turns[0]), two_more = take(two, in_turns[1]);
+      more = one_more || two_more;
+    }
+    expect(in_turns[0] == alone[0] && in_turns[1] == alone[1]);
+  };
+
   "a bias for an id that is not there is refused"_test = [] {
     engine::Model model(pebble_options());
     engine::Conversation conversation(model);

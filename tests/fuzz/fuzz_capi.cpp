@@ -65,7 +65,7 @@ lapidary_status play(Bytes& bytes, lapidary_session*& session, lapidary_error* e
   const float* row = nullptr;
   lapidary_event event = LAPIDARY_INIT(lapidary_event);
   lapidary_session* made = nullptr;
-  switch (bytes.next() % 19) {
+  switch (bytes.next() % 20) {
     case 0: return session ? lapidary_prefill(session, error) : lapidary_open_session(tiny().model(), &session, error);
     case 1: return lapidary_free_session(session, error);  // the handle stays, to be used again
     case 2:
@@ -102,6 +102,7 @@ lapidary_status play(Bytes& bytes, lapidary_session*& session, lapidary_error* e
     case 15: return lapidary_logits(session, bytes.next() % 9, &row, &count, error);
     case 16: return lapidary_logprobs(session, bytes.next() % 9, logprobs.data(), logprobs.size(), &count, error);
     case 17: return lapidary_statistics(session, text.data(), text.size(), &count, error);
+    case 18: return lapidary_set_draft(session, bytes.next() % 6 - 1, bytes.next() % 10 - 1, error);
     default: return lapidary_cancel(session);
   }
 }

@@ -23,6 +23,8 @@
 #include "support/generating.hpp"
 #include "support/model.hpp"
 #include "support/pairs.hpp"
+#include "text/grammar.hpp"
+#include "text/tokenizer.hpp"
 
 // The C library's own, by their other names: what it and all others call is defined here.
 extern "C" {
@@ -54,9 +56,17 @@ using decode::Generation;
 using decode::Speculation;
 using Tokens = std::vector<std::int32_t>;
 
-const Pair kPair = fixture_pairs().front();
-const Tokens kPrompt = Expected(kPair.assistant + "/rounds.safetensors").ids("prompt0.input_ids");
 constexpr int kWarmUp = 24, kTokens = 100;
+
+// What is generated, by whom.
+struct Text {
+  Pair pair;
+  Tokens prompt;
+  graph::Sampling sampling{};
+  std::optional<decode::Constraint> constraint{};
+};
+
+constexpr graph::Sampling kSampled{.repetition = 1.1f, .frequency = 0.2f, .temperature = 0.9f, .top_k = 40, .top_p = 0.95f, .seed = 5};
 
 // The number of the system call that a process was ended for; it and its parent share the memory.
 int& system_call() {
@@ -89,14 +99,15 @@ void give_up_system_calls(bool threads) {
 
 // Plays in a process of its own; its exit status: 0 = nothing was allocated, 1 = something was, 2 = it could not be watched, 3 = it was
 // ended for a system call.
-int play(int threads, const std::function<Speculation()>& make_speculation, graph::Sampling sampling) {
+int play(int threads, const std::function<Speculation()>& make_speculation, const Text& text) {
   system_call() = -1;
   const pid_t child = fork();
   if (child == 0) {
-    Loaded model(kPair.target, {.backend_options = {.pin_threads = true, .warm_up = true}, .context_tokens = 512}, threads, kPair.assistant);
+    Loaded model(text.pair.target, {.backend_options = {.pin_threads = true, .warm_up = true}, .context_tokens = 512}, threads,
+                 text.pair.assistant);
     Speculation speculation = make_speculation();
     decode::Session session(model.program, *model.executor);
-    Generation generation(session, kPrompt, {.sampling = sampling, .speculation = &speculation});
+    Generation generation(session, text.prompt, {.sampling = text.sampling, .constraint = text.constraint, .speculation = &speculation});
     for (int i = 0; i < kWarmUp; ++i) generation.next();
     give_up_system_calls(threads > 1);
     const long before = allocations;
@@ -114,18 +125,52 @@ Speculation drafting(std::unique_ptr<decode::DraftSource> (*source)(), int k) {
   return Speculation(std::move(sources), k);
 }
 
+const std::function<Speculation()> kKinds[] = {
+    [] { return Speculation({}, 0); },
+    [] { return drafting([]() -> std::unique_ptr<decode::DraftSource> { return std::make_unique<decode::Assistant>(); }, 3); },
+    [] { return drafting([]() -> std::unique_ptr<decode::DraftSource> { return std::make_unique<decode::Lookup>(512); }, 7); },
+};
+
+void play_all(int threads, Text text, const char* name) {
+  for (const graph::Sampling& sampling : {graph::Sampling{}, kSampled}) {
+    text.sampling = sampling;
+    for (std::size_t kind = 0; kind < std::size(kKinds); ++kind)
+      expect(play(threads, kKinds[kind], text) == 0_i) << name << threads << kind << sampling.temperature << "system call" << system_call();
+  }
+}
+
+// Each of its parts is new to the grammar; most are read after the warm-up, and the last has no end within the text.
+constexpr std::string_view kSchema = R"({"type":"object","properties":{
+  "on":{"type":"array","items":{"type":"boolean"},"minItems":3,"maxItems":3},"name":{"type":"string","maxLength":5},
+  "kind":{"enum":["red","green","blue"]},"share":{"type":"number"},"count":{"type":"integer","minimum":-40,"maximum":4000},
+  "parts":{"type":"array","minItems":2,"maxItems":2,"items":{"anyOf":[{"type":"string","maxLength":3},{"type":"null"},
+    {"type":"object","properties":{"x":{"type":"array","minItems":1,"maxItems":1,"items":{"type":"array","minItems":1,"maxItems":1,
+      "items":{"enum":[[1,[2]],"deep"]}}}},"required":["x"],"additionalProperties":false}]}},
+  "rest":{"type":"array","minItems":900,"items":{"anyOf":[{"$ref":"#/$defs/any"},{"type":"string","pattern":"^[a-z]{2}[0-9]+$"}]}}},
+  "required":["on","name","kind","share","count","parts","rest"],"additionalProperties":false,
+  "$defs":{"any":{"anyOf":[{"type":"integer"},{"type":"array","items":{"$ref":"#/$defs/any"}}]}}})";
+constexpr std::string_view kTools = R"([{"type":"function","function":{"name":"look","parameters":{"type":"object",
+  "properties":{"at":{"type":"string","maxLength":7},"times":{"type":"array","items":{"type":"integer","minimum":1,"maximum":40}}},
+  "required":["at","times"]}}},{"type":"function","function":{"name":"stop"}}])";
+
 const suite<"rounds wait for nobody"> rounds = [] {
   "a round neither allocates nor calls the system"_test = [] {
-    const std::function<Speculation()> kinds[] = {
-        [] { return Speculation({}, 0); },
-        [] { return drafting([]() -> std::unique_ptr<decode::DraftSource> { return std::make_unique<decode::Assistant>(); }, 3); },
-        [] { return drafting([]() -> std::unique_ptr<decode::DraftSource> { return std::make_unique<decode::Lookup>(512); }, 7); },
-    };
-    const graph::Sampling choices[] = {{}, {.repetition = 1.1f, .frequency = 0.2f, .temperature = 0.9f, .top_k = 40, .top_p = 0.95f, .seed = 5}};
-    for (const int threads : {1, 2})
-      for (std::size_t kind = 0; kind < std::size(kinds); ++kind)
-        for (const graph::Sampling& sampling : choices)
-          expect(play(threads, kinds[kind], sampling) == 0_i) << threads << kind << sampling.temperature << "system call" << system_call();
+    const Pair pair = fixture_pairs().front();
+    const Text text{pair, Expected(pair.assistant + "/rounds.safetensors").ids("prompt0.input_ids")};
+    for (const int threads : {1, 2}) play_all(threads, text, "free");
+  };
+
+  "nor does one with a grammar"_test = [] {
+    const Pair pair = pebble_pair();
+    const text::Tokenizer tokenizer = text::Tokenizer::open(pair.target);
+    const decode::Markers call{*tokenizer.special("<|tool_call>"), *tokenizer.special("<tool_call|>")};
+    const Tokens prompt = tokenizer.encode("<bos><|turn>user\nGive me JSON for 3 people.<turn|>\n<|turn>model\n");
+    Text text{pair, prompt, {}, decode::Constraint::answer(text::Grammar::schema(tokenizer, text::parse_json(kSchema, "schema")))};
+    play_all(1, text, "schema");
+    text.constraint = decode::Constraint::calls(text::Grammar::calls(tokenizer, text::parse_json(kTools, "tools")), call);
+    text.constraint->accept(call.open);
+    text.prompt.push_back(call.open);
+    play_all(1, text, "calls");
   };
 
   "one that did would be found out"_test = [] {

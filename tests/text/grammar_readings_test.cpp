@@ -17,7 +17,9 @@ std::optional<text::Readings> after(const text::Automaton& automaton, std::strin
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (!walk.step(i, static_cast<std::uint8_t>(bytes[i]))) return std::nullopt;
   }
-  return walk.readings();
+  text::Readings readings;
+  walk.get(readings);
+  return readings;
 }
 
 suite<"readings of an automaton"> readings_suite = [] {
@@ -64,7 +66,10 @@ suite<"readings of an automaton"> readings_suite = [] {
     const text::Automaton automaton = builder.finish(start);
     Walk walk(automaton);
     expect(walk.step(0, 'a') && walk.step(1, 'b') && !walk.step(2, 'x') && walk.step(1, 'c') && !walk.step(1, 'd'));
-    expect(walk.step(1, 'b') && walk.step(2, 'd') && walk.readings().complete);
+    text::Readings readings;
+    expect(walk.step(1, 'b') && walk.step(2, 'd'));
+    walk.get(readings);
+    expect(readings.complete);
   };
 };
 
