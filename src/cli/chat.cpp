@@ -1,7 +1,7 @@
 // lapidary chat: a conversation. Only what is new is computed; the rest is in the session.
-#include <cstdlib>
 #include <iostream>
 
+#include "checkpoint/environment.hpp"
 #include "checkpoint/whole_file.hpp"
 #include "cli/answer.hpp"
 #include "cli/commands.hpp"
@@ -48,8 +48,8 @@ std::string trimmed(const std::string& text) {
 // The argument of a command that names a file; "~/" is the user's own folder.
 std::string path_of(const std::string& command, const std::string& argument) {
   if (argument.empty()) fail(ErrorKind::usage, command, "expected a file, got none");
-  const char* home = std::getenv("HOME");
-  return home && argument.starts_with("~/") ? home + argument.substr(1) : argument;
+  const std::string home = variable("HOME");
+  return !home.empty() && argument.starts_with("~/") ? home + argument.substr(1) : argument;
 }
 
 // Switches by name, or to the other side without one.

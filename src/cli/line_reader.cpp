@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <string_view>
 
+#include "checkpoint/environment.hpp"
 #include "cli/terminal.hpp"
 
 namespace lapidary::cli {
@@ -54,9 +54,9 @@ void tell_terminal(const char* text) {
 
 // Where programs keep what is nice to have next time; its folder is made. Empty where there is no such place.
 std::string find_history_file() {
-  const char *state = std::getenv("XDG_STATE_HOME"), *home = std::getenv("HOME");
-  if (!(state && *state) && !(home && *home)) return "";
-  const std::filesystem::path folder = (state && *state ? std::filesystem::path(state) : std::filesystem::path(home) / ".local/state") / "lapidary";
+  std::filesystem::path folder = user_folder("XDG_STATE_HOME", ".local/state");
+  if (folder.empty()) return "";
+  folder /= "lapidary";
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   return error ? "" : (folder / "history").string();

@@ -2,21 +2,12 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
-#include <string_view>
+#include "checkpoint/environment.hpp"
 
 namespace lapidary::cli {
-namespace {
-
-std::string_view variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
-}  // namespace
 
 bool takes_escapes(int descriptor) {
-  const std::string_view kind = variable("TERM");
+  const std::string kind = variable("TERM");
   return isatty(descriptor) && !kind.empty() && kind != "dumb";
 }
 

@@ -1,21 +1,16 @@
 #include "engine/places.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 
+#include "checkpoint/environment.hpp"
 #include "checkpoint/error.hpp"
 
 namespace lapidary::engine {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 bool is_checkpoint(const fs::path& folder) {
   std::error_code error;
@@ -35,9 +30,9 @@ Places Places::of_environment() {
     if (end > begin) places.folders.push_back(folders.substr(begin, end - begin));
     begin = end + 1;
   }
-  if (const std::string cache = variable("HF_HUB_CACHE"); !cache.empty()) places.hub_cache = cache;
-  else if (const std::string home = variable("HF_HOME"); !home.empty()) places.hub_cache = home + "/hub";
-  else if (const std::string own = variable("HOME"); !own.empty()) places.hub_cache = own + "/.cache/huggingface/hub";
+  places.hub_cache = variable("HF_HUB_CACHE");
+  if (const fs::path home = user_folder("HF_HOME", ".cache/huggingface"); places.hub_cache.empty() && !home.empty())
+    places.hub_cache = (home / "hub").string();
   return places;
 }
 
