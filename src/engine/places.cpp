@@ -2,25 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <string_view>
 
 #include "checkpoint/environment.hpp"
 #include "checkpoint/error.hpp"
 
 namespace lapidary::engine {
-namespace {
 
 namespace fs = std::filesystem;
-
-bool is_checkpoint(const fs::path& folder) {
-  std::error_code error;
-  return fs::exists(folder / "config.json", error);
-}
-
-// "gemma-4-E2B-it" of "google/gemma-4-E2B-it"
-std::string_view last_part(std::string_view repo) { return repo.substr(repo.rfind('/') + 1); }
-
-}  // namespace
 
 Places Places::of_environment() {
   Places places;
@@ -40,7 +28,7 @@ std::string find_checkpoint(const std::string& name, const Places& places, const
   std::error_code error;
   if (name.starts_with('/') || name.starts_with('.') || fs::exists(name, error)) return name;
   for (const std::string& folder : places.folders)
-    if (is_checkpoint(fs::path(folder) / name)) return (fs::path(folder) / name).string();
+    if (const fs::path path = fs::path(folder) / name; is_checkpoint(path)) return path.string();
   const std::size_t at = name.find('@');
   const std::string revision = at == name.npos ? "" : name.substr(at + 1);
   std::string repo = name.substr(0, at);
