@@ -14,7 +14,7 @@ struct AnswerFlags {
   SamplingFlags sampling;
   int max_tokens = 0;  // 0 = until the context is full
   std::vector<std::string> stops;
-  std::string schema_file;  // or the schema itself
+  std::string schema;  // or its file
   bool json_mode = false;
   bool think = false;
   bool quiet = false;

@@ -137,8 +137,8 @@ class Chat {
       tools_ = argument == "off" ? Value() : read_json_input(path_of(name, argument));
       std::cerr << "tools are " << name_of(tools_.truthy()) << std::endl;
     } else if (name == "/schema") {
-      options_.schema.reset();
-      if (argument != "off") options_.schema = argument.starts_with('{') ? text::parse_json(argument, name) : read_json_input(path_of(name, argument));
+      if (argument == "off") options_.schema.reset();
+      else options_.schema = read_schema_input(path_of(name, argument), name);
       std::cerr << "the schema is " << name_of(options_.schema.has_value()) << std::endl;
     } else if (name == "/save") {
       save(path_of(name, argument));
