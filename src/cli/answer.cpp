@@ -36,7 +36,6 @@ void AnswerFlags::add_to(CLI::App& command) {
   auto* file = add_path(command, "--json-schema", schema, "FILE", "JSON schema that the answer must fit: a file, or itself");
   command.add_flag("--json-mode", json_mode, "the answer must be JSON")->excludes(file);
   command.add_flag("--think", think, "let the model think before it answers");
-  command.add_flag("--quiet", quiet, "say nothing of the progress of a long prompt");
 }
 
 engine::AnswerOptions AnswerFlags::options() const {
@@ -44,11 +43,6 @@ engine::AnswerOptions AnswerFlags::options() const {
                                 .logprobs = logprobs};
   if (!schema.empty()) options.schema = read_schema_input(schema, "--json-schema");
   return options;
-}
-
-void EngineFlags::add_to(CLI::App& command) {
-  model.add_option_to(command);
-  draft.add_to(command);
 }
 
 InterruptGuard::InterruptGuard(engine::Answer& answer) {

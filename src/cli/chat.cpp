@@ -64,7 +64,7 @@ const char* name_of(bool is_on) { return is_on ? "on" : "off"; }
 class Chat {
  public:
   explicit Chat(ChatFlags flags)
-      : flags_(std::move(flags)), options_(flags_.answer.options()), model_(flags_.engine.options()), conversation_(model_) {
+      : flags_(std::move(flags)), options_(flags_.answer.options()), model_(flags_.engine.load()), conversation_(*model_) {
     reset();
   }
 
@@ -171,7 +171,7 @@ class Chat {
 
   void load(const std::string& path) {
     const Value loaded = read_json_input(path);
-    engine::Prompt::of_messages(model_, loaded, {}, false);  // refuses what is not a conversation
+    engine::Prompt::of_messages(*model_, loaded, {}, false);  // refuses what is not a conversation
     messages_ = *loaded.array();
     std::cerr << "loaded " << messages_.size() << " messages from " << path << std::endl;
   }
@@ -180,7 +180,7 @@ class Chat {
     if (!text::is_utf8(prompt)) fail(ErrorKind::bad_utf8, "message", "expected UTF-8, got other bytes");
     Value::Array messages = messages_;
     messages.push_back(Value::Object{{"role", "user"}, {"content", prompt}});
-    engine::Prompt asked = engine::Prompt::of_messages(model_, messages, tools_, flags_.answer.think);
+    engine::Prompt asked = engine::Prompt::of_messages(*model_, messages, tools_, flags_.answer.think);
     const std::int32_t room = conversation_.session.capacity();
     if (asked.ids.size() >= static_cast<std::size_t>(room))
       fail(ErrorKind::usage, "context", "expected fewer than " + std::to_string(room) + " tokens, got " +
@@ -189,9 +189,9 @@ class Chat {
 
     const InterruptGuard guard(answer);
     Printer printer;
-    Progress progress(flags_.answer.quiet);
+    StatusLine line(flags_.engine.quiet);
     while (const auto event = answer.turn()) {
-      progress.show(answer);
+      show_prompt(line, answer);
       printer.print(*event);
     }
     printer.finish();
@@ -207,7 +207,7 @@ class Chat {
 
   ChatFlags flags_;
   engine::AnswerOptions options_;
-  engine::Model model_;
+  const std::unique_ptr<engine::Model> model_;
   engine::Conversation conversation_;
   Value::Array messages_;
   Value tools_;

@@ -9,21 +9,32 @@
 namespace lapidary::engine {
 namespace {
 
+void begin_stage(const ModelOptions& options, const char* name) {
+  if (options.stage) options.stage(name);
+}
+
 // A checkpoint and a tokenizer that do not belong together are found out before the first token.
-text::Tokenizer open_tokenizer(link::Program& program, const DraftOptions& draft) {
+text::Tokenizer open_tokenizer(link::Program& program, const ModelOptions& options) {
+  begin_stage(options, "tokenizer");
   const std::string& folder = program.checkpoint.folder();
   text::Tokenizer tokenizer = text::Tokenizer::open(folder);
   if (tokenizer.size() > program.graph->shape.vocab)
     fail(ErrorKind::shape_mismatch, folder,
          "tokenizer, expected at most " + std::to_string(program.graph->shape.vocab) + " pieces, got " +
              std::to_string(tokenizer.size()));
-  count_text(program.plan, tokenizer, draft);
+  count_text(program.plan, tokenizer, options.draft);
   return tokenizer;
+}
+
+std::unique_ptr<link::Executor> make_executor(const link::Program& program, const ModelOptions& options) {
+  begin_stage(options, "weights");
+  return program.backend->make(program);
 }
 
 }  // namespace
 
 link::Program open_program(const ModelOptions& options) {
+  begin_stage(options, "checkpoint");
   const Pairing pairing = pair(options.draft, options.folder);
   link::Options resolved = options.link;
   resolved.numeric = options.numeric.value_or(link::usual_numeric(*pairing.graph));
@@ -52,12 +63,15 @@ FileHashes hashes_of(const std::string& folder) {
 }
 
 Model::Model(const ModelOptions& options)
-    : start(Clock::now()), program(open_program(options)), tokenizer(open_tokenizer(program, options.draft)),
+    : start(Clock::now()), program(open_program(options)), tokenizer(open_tokenizer(program, options)),
       chat_template(text::choose_template(program.checkpoint.folder(), program.graph->shape.ple_width > 0)),
       defaults(decode::read_generation_defaults(program.checkpoint.folder())), draft(options.draft),
-      executor(program.backend->make(program)), speculation(make_speculation(draft, program)),
+      executor(make_executor(program, options)), speculation(make_speculation(draft, program)),
       taken_(static_cast<std::size_t>(program.plan.sessions)) {
-  if (options.link.backend_options.warm_up) warm_up();
+  if (options.link.backend_options.warm_up) {
+    begin_stage(options, "warm-up");
+    warm_up();
+  }
   load_seconds = seconds_since(start);
 }
 

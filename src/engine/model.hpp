@@ -30,6 +30,7 @@ struct ModelOptions {
   std::optional<link::Numeric> numeric{};  // the model's usual one when not given
   DraftOptions draft{};
   std::function<void(const std::string&)> notice{};  // what did not work and was not asked for; null = nobody is told
+  std::function<void(const char*)> stage{};          // what is being loaded, as it begins; null = nobody is told
 };
 
 // A checkpoint and, where one is found, its assistant, linked: all that can be known of a model before it runs.

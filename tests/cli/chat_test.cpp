@@ -227,6 +227,20 @@ const suite<"lapidary chat"> chat = [] {
     }
   };
 
+  "a terminal shows what is being loaded, and nothing of it afterwards"_test = [] {
+    std::string shown;
+    for (const char* stage : {"checkpoint", "tokenizer", "weights", "warm-up"}) shown += std::string("\rloading: ") + stage + "\033[K";
+    shown += "\r\033[K";
+    for (const auto& [arguments, kind, says] :
+         {std::tuple{"", "xterm", true}, {"--quiet", "xterm", false}, {"", "dumb", false}}) {
+      Terminal terminal(std::string("generate --temperature 0 --warm-up 'What is the capital of Norway?' ") + arguments, kind);
+      expect(terminal.status() == 0_i);
+      expect(terminal.screen() == (says ? shown : "") + "The capital of Norway is Oslo.\r\n") << arguments << kind << terminal.screen();
+    }
+    Terminal chat("chat --warm-up");
+    expect(chat.shows(shown + "/help lists")) << chat.screen();
+  };
+
   "a question can be taken back, asked again and go over several lines"_test = [] {
     const TemporaryFolder folder;
     folder.write("tools", R"([{"type":"function","function":{"name":"get_time","description":"The time","parameters":{"type":"object","properties":{}}}}])");
