@@ -36,6 +36,8 @@ void AnswerFlags::add_to(CLI::App& command) {
   auto* file = add_path(command, "--json-schema", schema, "FILE", "JSON schema that the answer must fit: a file, or itself");
   command.add_flag("--json-mode", json_mode, "the answer must be JSON")->excludes(file);
   command.add_flag("--think", think, "let the model think before it answers");
+  add_choice(command, "--thoughts", {"show", "fold"}, [this](const std::string& name) { folds_thoughts = name == "fold"; },
+             "fold: one line in place of a thought says how long it was (default: show)");
 }
 
 engine::AnswerOptions AnswerFlags::options() const {

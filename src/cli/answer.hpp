@@ -16,7 +16,7 @@ struct AnswerFlags {
   std::vector<std::string> stops;
   std::string schema;  // or its file
   bool json_mode = false;
-  bool think = false;
+  bool think = false, folds_thoughts = false;
   int logprobs = -1;   // alternatives per token; -1 = none
 
   void add_to(CLI::App& command);

@@ -31,6 +31,7 @@ constexpr const char* kHelp =
     "/tools FILE     tools the model may call, as JSON; /tools off\n"
     "/schema FILE    JSON schema that answers must fit, or the schema itself; /schema off\n"
     "/think [on|off] switch thinking on or off\n"
+    "/thoughts fold  show of a thought how long it was; /thoughts show\n"
     "/save FILE      write the conversation as JSON\n"
     "/load FILE      go on with a saved one\n"
     "/stats [on|off] switch statistics on or off\n"
@@ -119,6 +120,10 @@ class Chat {
     } else if (name == "/think") {
       flip(flags_.answer.think, name, argument);
       std::cerr << "thinking is " << name_of(flags_.answer.think) << std::endl;
+    } else if (name == "/thoughts") {
+      if (argument != "show" && argument != "fold") fail(ErrorKind::usage, name, "expected show or fold, got '" + argument + "'");
+      flags_.answer.folds_thoughts = argument == "fold";
+      std::cerr << "thoughts are " << (flags_.answer.folds_thoughts ? "folded" : "shown") << std::endl;
     } else if (name == "/stats") {
       flip(flags_.stats, name, argument);
       std::cerr << "statistics are " << name_of(flags_.stats) << std::endl;
@@ -188,11 +193,11 @@ class Chat {
     engine::Answer answer(conversation_, std::move(asked), options_);
 
     const InterruptGuard guard(answer);
-    Printer printer;
+    Printer printer(flags_.answer.folds_thoughts, flags_.engine.quiet);
     StatusLine line(flags_.engine.quiet);
     while (const auto event = answer.turn()) {
       show_prompt(line, answer);
-      printer.print(*event);
+      printer.print(*event, answer.result().ids.size());
     }
     printer.finish();
     tell_cut_short(conversation_, answer.result(), kContextAdvice);

@@ -111,13 +111,13 @@ int run(const GenerateFlags& flags) {
                         options);
 
   const InterruptGuard guard(answer);
-  Printer printer;
+  Printer printer(flags.answer.folds_thoughts, flags.engine.quiet);
   StatusLine line(flags.engine.quiet);
   while (const auto event = answer.turn()) {
     show_prompt(line, answer);
     if (flags.json) continue;
     if (!flags.json_lines) {
-      printer.print(*event);
+      printer.print(*event, answer.result().ids.size());
       continue;
     }
     const Value piece = value_of(*event);
