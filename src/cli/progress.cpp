@@ -12,7 +12,9 @@ StatusLine::StatusLine(bool quiet) : shows_(!quiet && takes_escapes(STDERR_FILEN
 
 void StatusLine::show(const std::string& text) {
   if (!shows_) return;
-  std::fprintf(stderr, "\r%s\033[K", text.c_str());
+  const int columns = columns_of(STDERR_FILENO);
+  const std::size_t room = columns ? static_cast<std::size_t>(columns) - 1 : text.size();  // a line that wraps could not be taken back
+  std::fprintf(stderr, "\r%s\033[K", text.substr(0, room).c_str());
   std::fflush(stderr);
   open_ = true;
 }

@@ -29,10 +29,12 @@ class Terminal {
       : Terminal(Script{std::string("exec ") + LAPIDARY_PROGRAM + " " + arguments}, kind) {}
 
   struct Script {
-    std::string text;  // for the shell
+    std::string text;            // for the shell
+    unsigned short columns = 0;  // of the terminal; 0 = it does not say
   };
   explicit Terminal(const Script& script, const char* kind = "xterm") {
-    child_ = forkpty(&master_, nullptr, nullptr, nullptr);
+    const winsize size{.ws_row = 24, .ws_col = script.columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    child_ = forkpty(&master_, nullptr, nullptr, script.columns ? &size : nullptr);
     if (child_ == 0) {
       setenv("TERM", kind, 1);
       setenv("XDG_STATE_HOME", "/dev/null", 0);  // no history
@@ -258,6 +260,8 @@ const suite<"lapidary chat"> chat = [] {
       expect(terminal.status() == 0_i);
       expect(terminal.screen() == (says ? shown : "") + "The capital of Norway is Oslo.\r\n") << arguments << kind << terminal.screen();
     }
+    Terminal narrow(Terminal::Script{"exec " LAPIDARY_PROGRAM " generate --temperature 0 'What is the capital of Norway?'", 14});
+    expect(narrow.shows("\rloading: chec\033[K\rloading: toke\033[K\rloading: weig\033[K\r\033[KThe capital")) << narrow.screen();
     Terminal chat("chat --warm-up");
     expect(chat.shows(shown + "/help lists")) << chat.screen();
   };
