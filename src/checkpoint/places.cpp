@@ -22,11 +22,6 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-bool is_checkpoint(const fs::path& folder) {
-  std::error_code error;
-  return fs::exists(folder / "config.json", error);
-}
-
 // models--ORG--NAME; a repo without ORG has one part.
 std::string folder_of(std::string_view repo) {
   std::string name(kModels);
@@ -64,10 +59,17 @@ std::optional<std::string> snapshot_in(const fs::path& repo, std::string_view re
 
 }  // namespace
 
+bool is_checkpoint(const std::string& folder) {
+  std::error_code error;
+  return fs::exists(fs::path(folder) / "config.json", error);
+}
+
+std::string_view last_part(std::string_view repo) { return repo.substr(repo.rfind('/') + 1); }
+
 std::vector<PlacedCheckpoint> checkpoints_in(const std::string& folder) {
   std::vector<PlacedCheckpoint> all;
   for (const std::string& name : names_in(folder))
-    if (is_checkpoint(fs::path(folder) / name)) all.push_back({name, (fs::path(folder) / name).string()});
+    if (const fs::path path = fs::path(folder) / name; is_checkpoint(path)) all.push_back({name, path.string()});
   return all;
 }
 

@@ -16,6 +16,9 @@ struct PlacedCheckpoint {
 
 inline constexpr std::size_t kMaxFolders = 1000;  // looked at in one place
 
+bool is_checkpoint(const std::string& folder);
+std::string_view last_part(std::string_view repo);  // "gemma-4-E2B-it" of "google/gemma-4-E2B-it"
+
 // In order of their names; none where there is no such folder.
 std::vector<PlacedCheckpoint> checkpoints_in(const std::string& folder);
 std::vector<PlacedCheckpoint> checkpoints_in_hub(const std::string& cache);

@@ -33,23 +33,18 @@ void AnswerFlags::add_to(CLI::App& command) {
   add_number(command, "-n,--max-tokens", max_tokens, 1, INT32_MAX, "generate at most so many tokens", "until the context is full");
   command.add_option("--stop", stops, "end before this text; may be repeated")->allow_extra_args(false)->take_all()
       ->check([](const std::string& text) { return text.empty() ? std::string("a stop text must not be empty") : std::string(); });
-  auto* schema = add_path(command, "--json-schema", schema_file, "FILE", "JSON schema that the answer must fit: a file, or itself");
-  command.add_flag("--json-mode", json_mode, "the answer must be JSON")->excludes(schema);
+  auto* file = add_path(command, "--json-schema", schema, "FILE", "JSON schema that the answer must fit: a file, or itself");
+  command.add_flag("--json-mode", json_mode, "the answer must be JSON")->excludes(file);
   command.add_flag("--think", think, "let the model think before it answers");
-  command.add_flag("--quiet", quiet, "say nothing of the progress of a long prompt");
+  add_choice(command, "--thoughts", {"show", "fold"}, [this](const std::string& name) { folds_thoughts = name == "fold"; },
+             "fold: one line in place of a thought says how long it was (default: show)");
 }
 
 engine::AnswerOptions AnswerFlags::options() const {
   engine::AnswerOptions options{.sampling = sampling.options(), .max_tokens = max_tokens, .stops = stops, .json = json_mode,
                                 .logprobs = logprobs};
-  if (schema_file.starts_with('{')) options.schema = text::parse_json(schema_file, "--json-schema");
-  else if (!schema_file.empty()) options.schema = read_json_input(schema_file);
+  if (!schema.empty()) options.schema = read_schema_input(schema, "--json-schema");
   return options;
-}
-
-void EngineFlags::add_to(CLI::App& command) {
-  model.add_option_to(command);
-  draft.add_to(command);
 }
 
 InterruptGuard::InterruptGuard(engine::Answer& answer) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/model.hpp"
+#include "cli/loading.hpp"
 #include "cli/sampling.hpp"
 #include "engine/answer.hpp"
 
@@ -14,23 +14,13 @@ struct AnswerFlags {
   SamplingFlags sampling;
   int max_tokens = 0;  // 0 = until the context is full
   std::vector<std::string> stops;
-  std::string schema_file;  // or the schema itself
+  std::string schema;  // or its file
   bool json_mode = false;
-  bool think = false;
-  bool quiet = false;
+  bool think = false, folds_thoughts = false;
   int logprobs = -1;   // alternatives per token; -1 = none
 
   void add_to(CLI::App& command);
   engine::AnswerOptions options() const;  // reads the schema
-};
-
-// The flags that say which model talks, and who drafts for it.
-struct EngineFlags {
-  ModelFlags model;
-  DraftFlags draft;
-
-  void add_to(CLI::App& command);
-  engine::ModelOptions options() const { return model.options_with(draft); }
 };
 
 // Ctrl-C while an answer is generated: the first one cancels it, a second one ends the program.

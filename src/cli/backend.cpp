@@ -12,10 +12,20 @@
 namespace lapidary::cli {
 namespace {
 
-const link::Backend* capturing_backend() {
+using Ability = bool link::Backend::*;
+
+// The first that has it; null where none does.
+const link::Backend* backend_with(Ability ability) {
   const auto all = link::backends();
-  const auto found = std::ranges::find(all, true, &link::Backend::captures);
+  const auto found = std::ranges::find(all, true, ability);
   return found == all.end() ? nullptr : *found;
+}
+
+void require(const link::Backend& backend, Ability ability, const char* flag) {
+  if (backend.*ability) return;
+  const link::Backend* other = backend_with(ability);
+  fail(ErrorKind::usage, flag,
+       "expected " + (other ? "--backend " + std::string(other->name) : "another backend") + ", got " + std::string(backend.name));
 }
 
 }  // namespace
@@ -28,7 +38,7 @@ void BackendFlags::add_latency_to(CLI::App& command) {
 }
 
 void BackendFlags::add_to(CLI::App& command) {
-  if (!capturing_backend()) return;
+  if (!backend_with(&link::Backend::captures)) return;
   CLI::Option* file =
       add_path(command, "--capture", capture, "FILE", "write what the GPU does in one round to FILE.gputrace, for Xcode");
   add_number(command, "--capture-round", capture_round, 1, INT32_MAX, "which round", "1")->needs(file);
@@ -37,10 +47,8 @@ void BackendFlags::add_to(CLI::App& command) {
 void BackendFlags::check(const link::Backend& backend) const {
   instructions.check(backend);
   for (const auto& [asked, flag] : {std::pair{pin_threads, "--pin-threads"}, {lock_memory, "--lock-memory"}, {small_pages, "--small-pages"}})
-    if (asked && !backend.computes_here) fail(ErrorKind::usage, flag, "expected --backend cpu, got " + std::string(backend.name));
-  if (!capture.empty() && !backend.captures)
-    fail(ErrorKind::usage, "--capture",
-         "expected --backend " + std::string(capturing_backend()->name) + ", got " + std::string(backend.name));
+    if (asked) require(backend, &link::Backend::computes_here, flag);
+  if (!capture.empty()) require(backend, &link::Backend::captures, "--capture");
 }
 
 void BackendFlags::check_captured() const {

@@ -142,28 +142,40 @@ class Bench {
     print(line);
   }
 
-  // Rounds of so many rows against rounds of one, in turns.
-  void round(int width) {
-    std::vector<double> alone_s, together_s;
-    const auto tokens = some_tokens(width, session_.vocab());
+  void play(int rows) {
+    session_.forward(some_tokens(rows, session_.vocab()));
+    session_.next();
+  }
+
+  // Medians, in seconds, of rounds of two kinds that are played in turns, each after the same text.
+  template <class One, class Other>
+  std::pair<double, double> compare(One&& one, Other&& other) {
+    std::vector<double> one_s, other_s;
+    const auto time = [&](auto& call, std::vector<double>& times_s) {
+      const Clock::time_point begin = Clock::now();
+      call();
+      times_s.push_back(seconds_since(begin));
+    };
     fill(std::max(1, flags_.depth));
     const std::int32_t length = session_.length();
-    for (int i = 0; i < kRounds; ++i)
-      for (const int rows : {1, width}) {
-        const Clock::time_point begin = Clock::now();
-        session_.forward(std::span(tokens).first(static_cast<std::size_t>(rows)));
-        session_.next();
-        (rows == width ? together_s : alone_s).push_back(seconds_since(begin));
-        session_.rollback(length);
-      }
-    const double one_s = at_rank(width == 1 ? together_s : alone_s, 0.5), s = at_rank(together_s, 0.5);
+    for (int i = 0; i < kRounds; ++i) {
+      time(one, one_s);
+      session_.rollback(length);
+      time(other, other_s);
+      session_.rollback(length);
+    }
+    return {at_rank(one_s, 0.5), at_rank(other_s, 0.5)};
+  }
+
+  // Rounds of so many rows against rounds of one.
+  void round(int width) {
+    const auto [one_s, s] = compare([&] { play(1); }, [&] { play(width); });
     if (is_for_people()) std::printf("round of %d rows      %9.2f ms, %.2f of one row\n", width, s * 1e3, s / one_s);
     else print(Value::Object{{"test", "round"}, {"rows", width}, {"depth", flags_.depth}, {"ms", s * 1e3}, {"of_one_row", s / one_s}});
   }
 
-  // Rounds of so many sessions with a row each against rounds of as many rows of one more session, in turns.
+  // Rounds of so many sessions with a row each against rounds of as many rows of one more session.
   void sessions(int count) {
-    std::vector<double> rows_s, sessions_s;
     std::vector<std::unique_ptr<decode::Session>> others;
     std::vector<decode::Session::Player> players;
     const decode::Session::RoundHooks hooks;
@@ -172,21 +184,10 @@ class Bench {
       others.back()->prefill(some_tokens(std::max(1, flags_.depth), session_.vocab()));
       players.push_back({.session = others.back().get(), .hooks = &hooks});
     }
-    const auto tokens = some_tokens(count, session_.vocab());
-    fill(std::max(1, flags_.depth));
-    const std::int32_t length = session_.length();
-    for (int i = 0; i < kRounds; ++i) {
-      const Clock::time_point begin = Clock::now();
-      session_.forward(tokens);
-      session_.next();
-      const Clock::time_point middle = Clock::now();
+    const auto [one_s, s] = compare([&] { play(count); }, [&] {
       decode::Session::begin_rounds(players);
       for (const auto& other : others) other->end_round();
-      sessions_s.push_back(seconds_since(middle));
-      rows_s.push_back(std::chrono::duration<double>(middle - begin).count());
-      session_.rollback(length);
-    }
-    const double one_s = at_rank(rows_s, 0.5), s = at_rank(sessions_s, 0.5);
+    });
     if (is_for_people()) std::printf("round of %d sessions  %9.2f ms, %.3f of as many rows of one\n", count, s * 1e3, s / one_s);
     else print(Value::Object{{"test", "sessions"}, {"sessions", count}, {"depth", flags_.depth}, {"ms", s * 1e3}, {"of_one_session", s / one_s}});
   }

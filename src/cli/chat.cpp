@@ -1,7 +1,7 @@
 // lapidary chat: a conversation. Only what is new is computed; the rest is in the session.
-#include <cstdlib>
 #include <iostream>
 
+#include "checkpoint/environment.hpp"
 #include "checkpoint/whole_file.hpp"
 #include "cli/answer.hpp"
 #include "cli/commands.hpp"
@@ -31,6 +31,7 @@ constexpr const char* kHelp =
     "/tools FILE     tools the model may call, as JSON; /tools off\n"
     "/schema FILE    JSON schema that answers must fit, or the schema itself; /schema off\n"
     "/think [on|off] switch thinking on or off\n"
+    "/thoughts fold  show of a thought how long it was; /thoughts show\n"
     "/save FILE      write the conversation as JSON\n"
     "/load FILE      go on with a saved one\n"
     "/stats [on|off] switch statistics on or off\n"
@@ -48,8 +49,8 @@ std::string trimmed(const std::string& text) {
 // The argument of a command that names a file; "~/" is the user's own folder.
 std::string path_of(const std::string& command, const std::string& argument) {
   if (argument.empty()) fail(ErrorKind::usage, command, "expected a file, got none");
-  const char* home = std::getenv("HOME");
-  return home && argument.starts_with("~/") ? home + argument.substr(1) : argument;
+  const std::string home = variable("HOME");
+  return !home.empty() && argument.starts_with("~/") ? home + argument.substr(1) : argument;
 }
 
 // Switches by name, or to the other side without one.
@@ -64,7 +65,7 @@ const char* name_of(bool is_on) { return is_on ? "on" : "off"; }
 class Chat {
  public:
   explicit Chat(ChatFlags flags)
-      : flags_(std::move(flags)), options_(flags_.answer.options()), model_(flags_.engine.options()), conversation_(model_) {
+      : flags_(std::move(flags)), options_(flags_.answer.options()), model_(flags_.engine.load()), conversation_(*model_) {
     reset();
   }
 
@@ -119,6 +120,10 @@ class Chat {
     } else if (name == "/think") {
       flip(flags_.answer.think, name, argument);
       std::cerr << "thinking is " << name_of(flags_.answer.think) << std::endl;
+    } else if (name == "/thoughts") {
+      if (argument != "show" && argument != "fold") fail(ErrorKind::usage, name, "expected show or fold, got '" + argument + "'");
+      flags_.answer.folds_thoughts = argument == "fold";
+      std::cerr << "thoughts are " << (flags_.answer.folds_thoughts ? "folded" : "shown") << std::endl;
     } else if (name == "/stats") {
       flip(flags_.stats, name, argument);
       std::cerr << "statistics are " << name_of(flags_.stats) << std::endl;
@@ -137,8 +142,8 @@ class Chat {
       tools_ = argument == "off" ? Value() : read_json_input(path_of(name, argument));
       std::cerr << "tools are " << name_of(tools_.truthy()) << std::endl;
     } else if (name == "/schema") {
-      options_.schema.reset();
-      if (argument != "off") options_.schema = argument.starts_with('{') ? text::parse_json(argument, name) : read_json_input(path_of(name, argument));
+      if (argument == "off") options_.schema.reset();
+      else options_.schema = read_schema_input(path_of(name, argument), name);
       std::cerr << "the schema is " << name_of(options_.schema.has_value()) << std::endl;
     } else if (name == "/save") {
       save(path_of(name, argument));
@@ -171,7 +176,7 @@ class Chat {
 
   void load(const std::string& path) {
     const Value loaded = read_json_input(path);
-    engine::Prompt::of_messages(model_, loaded, {}, false);  // refuses what is not a conversation
+    engine::Prompt::of_messages(*model_, loaded, {}, false);  // refuses what is not a conversation
     messages_ = *loaded.array();
     std::cerr << "loaded " << messages_.size() << " messages from " << path << std::endl;
   }
@@ -180,7 +185,7 @@ class Chat {
     if (!text::is_utf8(prompt)) fail(ErrorKind::bad_utf8, "message", "expected UTF-8, got other bytes");
     Value::Array messages = messages_;
     messages.push_back(Value::Object{{"role", "user"}, {"content", prompt}});
-    engine::Prompt asked = engine::Prompt::of_messages(model_, messages, tools_, flags_.answer.think);
+    engine::Prompt asked = engine::Prompt::of_messages(*model_, messages, tools_, flags_.answer.think);
     const std::int32_t room = conversation_.session.capacity();
     if (asked.ids.size() >= static_cast<std::size_t>(room))
       fail(ErrorKind::usage, "context", "expected fewer than " + std::to_string(room) + " tokens, got " +
@@ -188,11 +193,11 @@ class Chat {
     engine::Answer answer(conversation_, std::move(asked), options_);
 
     const InterruptGuard guard(answer);
-    Printer printer;
-    Progress progress(flags_.answer.quiet);
+    Printer printer(flags_.answer.folds_thoughts, flags_.engine.quiet);
+    StatusLine line(flags_.engine.quiet);
     while (const auto event = answer.turn()) {
-      progress.show(answer);
-      printer.print(*event);
+      show_prompt(line, answer);
+      printer.print(*event, answer.result().ids.size());
     }
     printer.finish();
     tell_cut_short(conversation_, answer.result(), kContextAdvice);
@@ -207,7 +212,7 @@ class Chat {
 
   ChatFlags flags_;
   engine::AnswerOptions options_;
-  engine::Model model_;
+  const std::unique_ptr<engine::Model> model_;
   engine::Conversation conversation_;
   Value::Array messages_;
   Value tools_;

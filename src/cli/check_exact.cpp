@@ -1,11 +1,12 @@
 // lapidary check-exact: does this machine keep the promise that drafts never change a byte?
 #include <cstdio>
 
-#include "cli/answer.hpp"
 #include "cli/commands.hpp"
 #include "cli/flags.hpp"
+#include "cli/loading.hpp"
 #include "decode/exactness.hpp"
 #include "decode/generate.hpp"
+#include "engine/conversation.hpp"
 
 namespace lapidary::cli {
 namespace {
@@ -53,7 +54,8 @@ void check_texts(engine::Conversation& conversation) {
 void run(CheckFlags flags) {
   if (!flags.engine.model.options.context_tokens)
     flags.engine.model.options.context_tokens = flags.positions + 64 + kGenerated;
-  engine::Model model(flags.engine.options());
+  const auto loaded = flags.engine.load();
+  engine::Model& model = *loaded;
   engine::Conversation conversation(model);
   const decode::Exactness result = decode::check_exactness(conversation.session, flags.positions);
   if (result.difference)

@@ -102,7 +102,8 @@ int run(const GenerateFlags& flags) {
   const Value tools = flags.tools_file.empty() ? Value() : read_json_input(flags.tools_file);
   engine::AnswerOptions options = flags.answer.options();
   if (flags.strict_tools) options.strict_tools = tools;
-  engine::Model model(flags.engine.options());
+  const auto loaded = flags.engine.load();
+  engine::Model& model = *loaded;
   engine::Conversation conversation(model);
   engine::Answer answer(conversation,
                         flags.raw ? engine::Prompt::of_text(model, raw)
@@ -110,17 +111,17 @@ int run(const GenerateFlags& flags) {
                         options);
 
   const InterruptGuard guard(answer);
-  Printer printer;
-  Progress progress(flags.answer.quiet);
+  Printer printer(flags.answer.folds_thoughts, flags.engine.quiet);
+  StatusLine line(flags.engine.quiet);
   while (const auto event = answer.turn()) {
-    progress.show(answer);
+    show_prompt(line, answer);
     if (flags.json) continue;
     if (!flags.json_lines) {
-      printer.print(*event);
+      printer.print(*event, answer.result().ids.size());
       continue;
     }
-    const Value line = value_of(*event);
-    if (line.truthy()) print_line(line);
+    const Value piece = value_of(*event);
+    if (piece.truthy()) print_line(piece);
   }
   if (flags.json || flags.json_lines) print_line(result_of(conversation, answer.result()));
   else printer.finish();

@@ -45,4 +45,8 @@ std::string read_input(const std::string& path, std::size_t most_bytes) {
 
 text::Value read_json_input(const std::string& path) { return text::parse_json(read_input(path), name_of(path)); }
 
+text::Value read_schema_input(const std::string& given, const std::string& where) {
+  return given.starts_with('{') ? text::parse_json(given, where) : read_json_input(given);
+}
+
 }  // namespace lapidary::cli

@@ -20,7 +20,8 @@ void InstructionsFlag::add_to(CLI::App& command) {
 
 void InstructionsFlag::check(const link::Backend& backend) const {
   if (!asked) return;
-  if (&backend != &cpu::kBackend) fail(ErrorKind::usage, "--cpu", "expected --backend cpu, got " + std::string(backend.name));
+  if (&backend != &cpu::kBackend)
+    fail(ErrorKind::usage, "--cpu", "expected --backend " + std::string(cpu::kBackend.name) + ", got " + std::string(backend.name));
   if (asked->here) return;
   std::string names;
   for (const cpu::Instructions& one : all)

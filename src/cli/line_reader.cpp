@@ -3,12 +3,13 @@
 #include <histedit.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <string_view>
 
+#include "checkpoint/environment.hpp"
 #include "cli/terminal.hpp"
 
 namespace lapidary::cli {
@@ -29,6 +30,11 @@ unsigned char on_ctrl_c(EditLine* editor, int) {
   reader_of(editor)->give_up_line();
   el_push(editor, "\n");
   return CC_REFRESH;
+}
+
+unsigned char on_ctrl_z(EditLine* editor, int) {
+  reader_of(editor)->stop();
+  return CC_NORM;
 }
 
 // What a terminal pastes comes between marks, so that the ends of its lines do not send it in pieces.
@@ -54,9 +60,9 @@ void tell_terminal(const char* text) {
 
 // Where programs keep what is nice to have next time; its folder is made. Empty where there is no such place.
 std::string find_history_file() {
-  const char *state = std::getenv("XDG_STATE_HOME"), *home = std::getenv("HOME");
-  if (!(state && *state) && !(home && *home)) return "";
-  const std::filesystem::path folder = (state && *state ? std::filesystem::path(state) : std::filesystem::path(home) / ".local/state") / "lapidary";
+  std::filesystem::path folder = user_folder("XDG_STATE_HOME", ".local/state");
+  if (folder.empty()) return "";
+  folder /= "lapidary";
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   return error ? "" : (folder / "history").string();
@@ -79,10 +85,12 @@ LineReader::LineReader() : interactive_(isatty(STDIN_FILENO) && isatty(STDOUT_FI
   el_set(editor_of(editor_), EL_PROMPT, &prompt_text);
   el_set(editor_of(editor_), EL_EDITOR, "emacs");
   el_set(editor_of(editor_), EL_HIST, history, history_of(history_));
-  // While a line is edited, Ctrl-C is a key like any other.
+  // While a line is edited, Ctrl-C and Ctrl-Z are keys like any other.
   el_set(editor_of(editor_), EL_SETTY, "-d", "-isig", nullptr);
   el_set(editor_of(editor_), EL_ADDFN, "give-up-line", "Give up the line", &on_ctrl_c);
   el_set(editor_of(editor_), EL_BIND, "^C", "give-up-line", nullptr);
+  el_set(editor_of(editor_), EL_ADDFN, "stop", "Stop the program", &on_ctrl_z);
+  el_set(editor_of(editor_), EL_BIND, "^Z", "stop", nullptr);
   marks_pastes_ = takes_escapes(STDOUT_FILENO);
   el_set(editor_of(editor_), EL_ADDFN, "paste", "Insert what is pasted", &on_paste);
   el_set(editor_of(editor_), EL_BIND, kPasteBegins, "paste", nullptr);
@@ -94,6 +102,15 @@ LineReader::~LineReader() {
   if (!history_file_.empty()) history(history_of(history_), &event, H_SAVE, history_file_.c_str());
   history_end(history_of(history_));
   el_end(editor_of(editor_));
+}
+
+void LineReader::stop() {
+  if (marks_pastes_) tell_terminal(kPasteAsTyped);
+  el_set(editor_of(editor_), EL_PREP_TERM, 0);
+  kill(0, SIGTSTP);  // all that the shell started with it, as the terminal would
+  el_set(editor_of(editor_), EL_PREP_TERM, 1);
+  if (marks_pastes_) tell_terminal(kMarkPastes);
+  el_set(editor_of(editor_), EL_REFRESH);
 }
 
 std::optional<std::string> LineReader::read(const char* prompt) {

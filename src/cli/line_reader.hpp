@@ -15,6 +15,7 @@ class LineReader {
 
   const char* prompt() const { return prompt_; }
   void give_up_line() { given_up_ = true; }
+  void stop();  // the program, until the shell lets it go on; the line is drawn again then
   bool interactive() const { return interactive_; }
   // Nothing at the end of the input. Ctrl-C on a terminal gives up the line and asks again.
   std::optional<std::string> read(const char* prompt);

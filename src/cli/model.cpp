@@ -38,7 +38,7 @@ std::size_t parse_bytes(const std::string& text) {
 std::optional<std::string> find_pebble() {
   for (fs::path folder = own_path().parent_path(); folder != folder.root_path(); folder = folder.parent_path())
     for (const char* place : {"share/lapidary/models/pebble", "models/pebble"})
-      if (fs::exists(folder / place / "config.json")) return folder / place;
+      if (is_checkpoint(folder / place)) return folder / place;
   return std::nullopt;
 }
 

@@ -1,31 +1,43 @@
 #include "cli/printer.hpp"
 
+#include <unistd.h>
+
 #include <iostream>
 
+#include "cli/terminal.hpp"
+
 namespace lapidary::cli {
-namespace {
-
-constexpr const char *kDim = "\x1b[2m", *kPlain = "\x1b[0m";
-
-}  // namespace
 
 text::Value json_of(const text::ToolCall& call) {
   return text::Value::Object{{"name", call.name}, {"arguments", call.arguments}};
 }
 
+Printer::Printer(bool folds_thoughts, bool quiet)
+    : folds_thoughts_(folds_thoughts), dim_(takes_colours(STDERR_FILENO) ? "\x1b[2m" : ""),
+      plain_(takes_colours(STDERR_FILENO) ? "\x1b[0m" : ""), thinking_(quiet) {}
+
 void Printer::begin(Line line) {
   if (open_ == line) return;
-  if (open_ == Line::thought) std::cerr << (dims_thoughts_ ? kPlain : "") << std::endl;
+  if (open_ == Line::thought) {
+    thinking_.clear();
+    if (folds_thoughts_) std::cerr << dim_ << "(thought for " << thought_tokens_ << (thought_tokens_ == 1 ? " token)" : " tokens)");
+    std::cerr << plain_ << std::endl;
+  }
   if (open_ == Line::content) std::cout << std::endl;
   open_ = line;
-  if (open_ == Line::thought && dims_thoughts_) std::cerr << kDim;
+  if (open_ == Line::thought && !folds_thoughts_) std::cerr << dim_;
 }
 
-void Printer::print(const text::Event& event) {
-  if (!event.reasoning.empty()) {
-    begin(Line::thought);
-    std::cerr << event.reasoning << std::flush;
-  }
+void Printer::think(const std::string& text, std::size_t tokens) {
+  if (open_ != Line::thought) before_thought_ = tokens - 1;
+  begin(Line::thought);
+  thought_tokens_ = tokens - before_thought_;
+  if (folds_thoughts_) thinking_.show("thinking: " + std::to_string(thought_tokens_) + " tokens");
+  else std::cerr << text << std::flush;
+}
+
+void Printer::print(const text::Event& event, std::size_t tokens) {
+  if (!event.reasoning.empty()) think(event.reasoning, tokens);
   if (!event.content.empty()) {
     begin(Line::content);
     std::cout << event.content << std::flush;

@@ -1,24 +1,30 @@
 // An answer for people, as it comes: content to stdout, thoughts to stderr, dimmed on a terminal, a call as a line of JSON.
 #pragma once
 
-#include <unistd.h>
+#include <cstddef>
 
-#include "cli/terminal.hpp"
+#include "cli/progress.hpp"
 #include "text/output_parser.hpp"
 
 namespace lapidary::cli {
 
 class Printer {
  public:
-  void print(const text::Event& event);
-  void finish();  // ends the last line
+  // `folds_thoughts`: a line says how long a thought was, in its place; a terminal shows how long it is so far.
+  Printer(bool folds_thoughts, bool quiet);
+  void print(const text::Event& event, std::size_t tokens);  // after so many of the answer
+  void finish();                                             // ends the last line
 
  private:
   enum class Line : unsigned char { none, thought, content };
   void begin(Line line);  // ends the line of the other kind
+  void think(const std::string& text, std::size_t tokens);
 
+  const bool folds_thoughts_;
+  const char *dim_, *plain_;  // empty where there are no colours
+  StatusLine thinking_;
   Line open_ = Line::none;
-  const bool dims_thoughts_ = takes_colours(STDERR_FILENO);
+  std::size_t before_thought_ = 0, thought_tokens_ = 0;
 };
 
 text::Value json_of(const text::ToolCall& call);  // {"name": ..., "arguments": {...}}

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/environment.hpp"
 #include "engine/parts.hpp"
 #include "text/value.hpp"
 
@@ -19,12 +20,10 @@ constexpr const char* kSettings[] = {"model", "context", "threads", "backend", "
 
 // Empty where there is none.
 std::string find_file() {
-  if (const char* given = std::getenv("LAPIDARY_CONFIG"); given && *given) return given;
-  const char *config = std::getenv("XDG_CONFIG_HOME"), *home = std::getenv("HOME");
-  if (!(config && *config) && !(home && *home)) return "";
-  const fs::path path = (config && *config ? fs::path(config) : fs::path(home) / ".config") / "lapidary" / "config.json";
+  if (const std::string given = variable("LAPIDARY_CONFIG"); !given.empty()) return given;
+  const fs::path folder = user_folder("XDG_CONFIG_HOME", ".config"), path = folder / "lapidary" / "config.json";
   std::error_code error;
-  return fs::exists(path, error) ? path.string() : "";
+  return !folder.empty() && fs::exists(path, error) ? path.string() : "";
 }
 
 // A variable that is set already stays as it is.

@@ -62,6 +62,7 @@ link::Program open_program(const ModelOptions& options) {
 }
 
 Parts open_parts(const ModelOptions& options) {
+  options.begin_stage("payload");
   const link::Manifest& manifest = cut::manifest();
   const auto payload = std::make_shared<const Payload>(manifest, options.folder);
   Tables tables = read_tables(*payload);

@@ -9,6 +9,7 @@ bool has_tokenizer(const std::string& folder) { return text::Tokenizer::is_in(fo
 text::Tokenizer open_tokenizer(const std::string& folder) { return text::Tokenizer::open(folder); }
 
 link::Program open_program(const ModelOptions& options) {
+  options.begin_stage("checkpoint");
   const Pairing pairing = pair(options.draft, options.folder);
   link::Options resolved = options.link;
   resolved.numeric = options.numeric.value_or(link::usual_numeric(*pairing.graph));
@@ -24,6 +25,7 @@ link::Program open_program(const ModelOptions& options) {
 
 Parts open_parts(const ModelOptions& options) {
   link::Program program = open_program(options);
+  options.begin_stage("tokenizer");
   const std::string& folder = options.folder;
   const bool per_layer_embeddings = program.graph->shape.ple_width > 0;
   return {.program = std::move(program), .tokenizer = open_tokenizer(folder),

@@ -17,6 +17,11 @@ Parts checked(Parts parts, const DraftOptions& draft) {
   return parts;
 }
 
+std::unique_ptr<link::Executor> make_executor(const link::Program& program, const ModelOptions& options) {
+  options.begin_stage("weights");
+  return program.backend->make(program);
+}
+
 }  // namespace
 
 void count_text(link::MemoryPlan& plan, const text::Tokenizer& tokenizer, const DraftOptions& draft) {
@@ -29,10 +34,13 @@ Model::Model(const ModelOptions& options) : Model{Clock::now(), checked(open_par
 
 Model::Model(Clock::time_point began, Parts parts, const ModelOptions& options)
     : start(began), program(std::move(parts.program)), tokenizer(std::move(parts.tokenizer)), chat_template(parts.chat_template),
-      defaults(std::move(parts.defaults)), draft(options.draft), executor(program.backend->make(program)),
+      defaults(std::move(parts.defaults)), draft(options.draft), executor(make_executor(program, options)),
       speculation(make_speculation(draft, program)), make_vocabulary_(std::move(parts.make_vocabulary)),
       make_call_vocabulary_(std::move(parts.make_call_vocabulary)), taken_(static_cast<std::size_t>(program.plan.sessions)) {
-  if (options.link.backend_options.warm_up) warm_up();
+  if (options.link.backend_options.warm_up) {
+    options.begin_stage("warm-up");
+    warm_up();
+  }
   load_seconds = seconds_since(start);
 }
 

@@ -23,6 +23,11 @@ struct ModelOptions {
   std::optional<link::Numeric> numeric{};  // the model's usual one when not given
   DraftOptions draft{};
   std::function<void(const std::string&)> notice{};  // what did not work and was not asked for; null = nobody is told
+  std::function<void(const char*)> stage{};          // what is being loaded, as it begins; null = nobody is told
+
+  void begin_stage(const char* name) const {
+    if (stage) stage(name);
+  }
 };
 
 struct Parts {

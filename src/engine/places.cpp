@@ -1,31 +1,14 @@
 #include "engine/places.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <string_view>
 
+#include "checkpoint/environment.hpp"
 #include "checkpoint/error.hpp"
 
 namespace lapidary::engine {
-namespace {
 
 namespace fs = std::filesystem;
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
-bool is_checkpoint(const fs::path& folder) {
-  std::error_code error;
-  return fs::exists(folder / "config.json", error);
-}
-
-// "gemma-4-E2B-it" of "google/gemma-4-E2B-it"
-std::string_view last_part(std::string_view repo) { return repo.substr(repo.rfind('/') + 1); }
-
-}  // namespace
 
 Places Places::of_environment() {
   Places places;
@@ -35,9 +18,9 @@ Places Places::of_environment() {
     if (end > begin) places.folders.push_back(folders.substr(begin, end - begin));
     begin = end + 1;
   }
-  if (const std::string cache = variable("HF_HUB_CACHE"); !cache.empty()) places.hub_cache = cache;
-  else if (const std::string home = variable("HF_HOME"); !home.empty()) places.hub_cache = home + "/hub";
-  else if (const std::string own = variable("HOME"); !own.empty()) places.hub_cache = own + "/.cache/huggingface/hub";
+  places.hub_cache = variable("HF_HUB_CACHE");
+  if (const fs::path home = user_folder("HF_HOME", ".cache/huggingface"); places.hub_cache.empty() && !home.empty())
+    places.hub_cache = (home / "hub").string();
   return places;
 }
 
@@ -45,7 +28,7 @@ std::string find_checkpoint(const std::string& name, const Places& places, const
   std::error_code error;
   if (name.starts_with('/') || name.starts_with('.') || fs::exists(name, error)) return name;
   for (const std::string& folder : places.folders)
-    if (is_checkpoint(fs::path(folder) / name)) return (fs::path(folder) / name).string();
+    if (const fs::path path = fs::path(folder) / name; is_checkpoint(path)) return path.string();
   const std::size_t at = name.find('@');
   const std::string revision = at == name.npos ? "" : name.substr(at + 1);
   std::string repo = name.substr(0, at);

@@ -24,9 +24,6 @@ std::size_t common_beginning(std::string_view a, std::string_view b) {
   return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
-// Whoever made an assistant, it is named like its target.
-std::string_view last_part(std::string_view repo) { return repo.substr(repo.rfind('/') + 1); }
-
 }  // namespace
 
 Config read_config(const std::string& folder) {
@@ -46,7 +43,7 @@ const graph::Graph& find_pair_graph(const graph::Shape& target, const std::strin
 
 std::optional<std::string> find_assistant(const std::string& target_folder, const graph::Shape& target) {
   auto [own, all] = neighbourhood_of(target_folder);
-  const std::string_view name = last_part(own);
+  const std::string_view name = last_part(own);  // whoever made an assistant, it is named like its target
   std::ranges::sort(all, [&](const PlacedCheckpoint& a, const PlacedCheckpoint& b) {
     const std::size_t left = common_beginning(name, last_part(a.name)), right = common_beginning(name, last_part(b.name));
     return left != right ? left > right : a.name < b.name;

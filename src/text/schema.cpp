@@ -195,8 +195,9 @@ class SchemaCompiler {
     if (pattern && !pattern->value().string()) pattern->reject(ErrorKind::wrong_type, "a text");
     std::string fault;
     const Pattern parsed = parse_pattern(pattern ? *pattern->value().string() : shape, fault);
-    if (!fault.empty()) pattern->reject(ErrorKind::unsupported, "a regular expression with " + fault);
-    if (!rules_.string_like(at, parsed)) pattern->reject(ErrorKind::unsupported, "a regular expression that is smaller when written out");
+    const SchemaPart& given = pattern ? *pattern : *format;
+    if (!fault.empty()) given.reject(ErrorKind::unsupported, "a regular expression with " + fault);
+    if (!rules_.string_like(at, parsed)) given.reject(ErrorKind::unsupported, "a regular expression that is smaller when written out");
   }
 
   void write_number(const SchemaPart& schema, StateId at) {

@@ -25,15 +25,22 @@ using namespace boost::ut;
 // The program on a terminal of its own.
 class Terminal {
  public:
-  explicit Terminal(const std::string& arguments, const char* kind = "xterm") {
-    child_ = forkpty(&master_, nullptr, nullptr, nullptr);
+  explicit Terminal(const std::string& arguments, const char* kind = "xterm")
+      : Terminal(Script{std::string("exec ") + LAPIDARY_PROGRAM + " " + arguments}, kind) {}
+
+  struct Script {
+    std::string text;            // for the shell
+    unsigned short columns = 0;  // of the terminal; 0 = it does not say
+  };
+  explicit Terminal(const Script& script, const char* kind = "xterm") {
+    const winsize size{.ws_row = 24, .ws_col = script.columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    child_ = forkpty(&master_, nullptr, nullptr, script.columns ? &size : nullptr);
     if (child_ == 0) {
       setenv("TERM", kind, 1);
       setenv("XDG_STATE_HOME", "/dev/null", 0);  // no history
       // libedit forgets the names of keys it was told; nothing else may leak.
       setenv("LSAN_OPTIONS", "print_suppressions=0:suppressions=" LAPIDARY_ROOT "/tests/support/libedit.supp", 1);
-      const std::string command = std::string("exec ") + LAPIDARY_PROGRAM + " " + arguments;
-      execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+      execl("/bin/sh", "sh", "-c", script.text.c_str(), nullptr);
       _exit(127);
     }
   }
@@ -172,6 +179,22 @@ const suite<"lapidary chat"> chat = [] {
     expect(terminal.screen().ends_with("\n")) << terminal.screen();
   };
 
+  "Ctrl-Z gives the terminal to the shell, and the line is there again when it goes on"_test = [] {
+    Terminal terminal(Terminal::Script{"set -m; " LAPIDARY_PROGRAM " " + kGreedy + "; echo stopped; stty -a; fg >/dev/null; echo ended"});
+    expect(fatal(terminal.shows("> ")));
+    terminal.type("Spell the word gar");
+    expect(terminal.shows("gar"));
+    terminal.type("\x1a");
+    expect(terminal.shows("\x1b[?2004l") && terminal.shows("stopped")) << terminal.screen();
+    expect(terminal.shows(" icanon ") && terminal.shows(" echo ")) << "as it was before the line\n" << terminal.screen();
+    expect(terminal.shows("\x1b[?2004h") && terminal.shows("> Spell the word gar")) << terminal.screen();
+    terminal.type("den.\r");
+    expect(terminal.shows("G-A-R-D-E-N.")) << terminal.screen();
+    expect(terminal.shows("> "));
+    terminal.type("\x04");
+    expect(terminal.shows("ended") && terminal.status() == 0_i) << terminal.screen();
+  };
+
   "a line can be edited, and history recalled, on a terminal"_test = [] {
     Terminal terminal(kGreedy);
     expect(fatal(terminal.shows("> ")));
@@ -227,6 +250,22 @@ const suite<"lapidary chat"> chat = [] {
     }
   };
 
+  "a terminal shows what is being loaded, and nothing of it afterwards"_test = [] {
+    std::string shown;
+    for (const char* stage : {"checkpoint", "tokenizer", "weights", "warm-up"}) shown += std::string("\rloading: ") + stage + "\033[K";
+    shown += "\r\033[K";
+    for (const auto& [arguments, kind, says] :
+         {std::tuple{"", "xterm", true}, {"--quiet", "xterm", false}, {"", "dumb", false}}) {
+      Terminal terminal(std::string("generate --temperature 0 --warm-up 'What is the capital of Norway?' ") + arguments, kind);
+      expect(terminal.status() == 0_i);
+      expect(terminal.screen() == (says ? shown : "") + "The capital of Norway is Oslo.\r\n") << arguments << kind << terminal.screen();
+    }
+    Terminal narrow(Terminal::Script{"exec " LAPIDARY_PROGRAM " generate --temperature 0 'What is the capital of Norway?'", 14});
+    expect(narrow.shows("\rloading: chec\033[K\rloading: toke\033[K\rloading: weig\033[K\r\033[KThe capital")) << narrow.screen();
+    Terminal chat("chat --warm-up");
+    expect(chat.shows(shown + "/help lists")) << chat.screen();
+  };
+
   "a question can be taken back, asked again and go over several lines"_test = [] {
     const TemporaryFolder folder;
     folder.write("tools", R"([{"type":"function","function":{"name":"get_time","description":"The time","parameters":{"type":"object","properties":{}}}}])");
@@ -267,6 +306,26 @@ const suite<"lapidary chat"> chat = [] {
       expect((dim != std::string::npos && dim < plain && plain != std::string::npos) == colours) << terminal.screen();
     }
     unsetenv("NO_COLOR");
+  };
+
+  "thoughts are folded into a line when asked to"_test = [] {
+    const std::string ask = "generate --temperature 0 --threads 1 --think 'List three nouns.' ";
+    const Outcome shown = lapidary(ask), folded = lapidary(ask + "--thoughts fold");
+    expect(folded.status == 0_i && folded.out == shown.out && !shown.err.empty());
+    const auto thought = text::parse_json(lapidary("tokenize --json '" + shown.err.substr(0, shown.err.find_last_not_of('\n') + 1) + "'").out, "ids");
+    expect(folded.err == "(thought for " + std::to_string(thought.find("ids")->array()->size()) + " tokens)\n") << folded.err << shown.err;
+
+    const TemporaryFolder folder;
+    folder.write("in", "/think on\n/thoughts fold\nList three nouns.\n/thoughts show\n/thoughts\n");
+    const Outcome chat = lapidary(kGreedy + "<" + folder.path("in"));
+    expect(chat.out == shown.out && chat.err == "thinking is on\nthoughts are folded\n" + folded.err +
+                                                    "thoughts are shown\n[/thoughts] expected show or fold, got ''\n") << chat.err;
+
+    Terminal terminal(ask + "--thoughts fold");
+    expect(terminal.shows("\rthinking: 1 tokens\033[K") && terminal.shows("\rthinking: 2 tokens\033[K"));
+    expect(terminal.shows("\r\033[K\x1b[2m(thought for ")) << terminal.screen();
+    expect(terminal.status() == 0_i && terminal.screen().ends_with("tokens)\x1b[0m\r\n" + shown.out.substr(0, shown.out.size() - 1) + "\r\n"))
+        << terminal.screen();
   };
 
   "a dumb terminal will do"_test = [] {

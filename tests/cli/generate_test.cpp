@@ -209,6 +209,27 @@ const suite<"lapidary generate"> generate = [] {
     expect(answers[0] == "It is 12 degrees and rainy in Oslo.\n" && answers[1] == answers[0]) << answers[1];
   };
 
+  "--verbose says what was chosen and why"_test = [] {
+    const std::string command = "generate --temperature 0 --max-tokens 4 hi ";
+    const std::string pebble = kRoot + "/models/pebble";
+    const Outcome plain = lapidary(command), run = lapidary(command + "--verbose --threads 1 --context 300");
+    expect(run.status == 0_i && run.out == plain.out && plain.err.find("model  ") == std::string::npos) << run.err;
+    for (const std::string& line :
+         {"model        " + pebble + " (comes with lapidary; --model takes another)", std::string("backend      cpu (first of this build)"),
+          std::string("numeric      exact (usual for a model of this size)"), std::string("threads      1 (--threads)"),
+          "assistant    " + pebble + "-assistant (lies beside the model)"})
+      expect(run.err.find(line + "\n") != std::string::npos) << line << "\n" << run.err;
+    for (const char* piece : {"instructions ", "K/V          f32, ", " for 300 tokens\n", "drafts       by mtp, lookup, as many", " of mapped weights, ", "loaded in ",
+                              "(checkpoint 0.", "s, tokenizer 0.", "s, weights 0."})
+      expect(run.err.find(piece) != std::string::npos) << piece << "\n" << run.err;
+
+    const Outcome asked = lapidary(command + "--verbose --model " + pebble + " --numeric fast --draft-kind none");
+    for (const char* piece : {" (--model ", "fast (--numeric)\n", "assistant    none (--draft-kind)\ndrafts       none\n"})
+      expect(asked.err.find(piece) != std::string::npos) << piece << "\n" << asked.err;
+    expect(lapidary(command + "--verbose --quiet").status == 2_i);
+    expect(shell("echo /quit | " LAPIDARY_PROGRAM " chat --verbose").err.find("loaded in ") != std::string::npos);
+  };
+
   "an answer that was cut short is told from a whole one"_test = [] {
     const TemporaryFolder folder;
     folder.write("tools.json", kTools);

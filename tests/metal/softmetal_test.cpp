@@ -57,6 +57,7 @@ const std::vector<PlantedMistake> kMistakes = {
     {"no pool", "autoreleased with no pool in place"},
     {"pools in the wrong order", "drained in the reverse of their order"},
     {"text that does not compile", "use of undeclared identifier 'y'"},
+    {"a second try to compile", "a text that did not compile before"},
     {"memory that is not whole pages", "whole pages"},
     {"released too often", "-[(freed object) length]: message to a freed object"},
     {"a method that is not there", "-[MTLCommandBuffer blitCommandEncoder]: the software device lacks this method"},

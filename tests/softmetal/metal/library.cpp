@@ -9,6 +9,8 @@
 #include <fstream>
 #include <iterator>
 #include <link.h>
+#include <mutex>
+#include <set>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -70,6 +72,10 @@ Compiled compile(const std::string& text, const std::string& flags) {
                     hash_of(text + '\n' + flags + '\n' + how.compiler + '\n' + (how.check ? "checked" : ""), tools)));
   const std::string result = how.cache + name + ".so", own = how.cache + name + "." + std::to_string(::getpid());
   if (::access(result.c_str(), R_OK) == 0) return {result, ""};
+  static std::mutex failing;
+  static std::set<std::string> failed;  // a text that does not compile takes its time, and its message is said once
+  const std::lock_guard one_by_one(failing);
+  if (failed.contains(name)) return {"", "a text that did not compile before"};
   std::filesystem::create_directories(how.cache);
   const FileLock lock(how.cache + name + ".lock");
   if (::access(result.c_str(), R_OK) == 0) return {result, ""};
@@ -80,6 +86,7 @@ Compiled compile(const std::string& text, const std::string& flags) {
   const bool good = std::system(command.c_str()) == 0;
   const std::string message = read_all(own + ".log");
   if (good) std::filesystem::rename(own + ".so", result);
+  else failed.insert(name);
   for (const char* suffix : {".metal", ".so", ".log"}) std::filesystem::remove(own + suffix);
   return {good ? result : "", message};
 }
