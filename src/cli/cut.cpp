@@ -70,6 +70,7 @@ void add_cut(CLI::App& app) {
   const auto flags = std::make_shared<CutFlags>();
   flags->model.add_to(*command);
   flags->draft.add_to(*command);
+  add_path(*command, "--assistant", flags->draft.options.assistant, "DIR", "the same as --draft-model");
   flags->sampling.add_to(*command);
   command->add_option("--max-tokens", flags->max_tokens, "of an answer, unless the program is told otherwise")->type_name("N");
   add_choice(*command, "--weights", {"embed", "beside", "mapped"},

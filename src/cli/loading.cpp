@@ -30,7 +30,7 @@ std::string seconds_text(engine::Clock::time_point begin, engine::Clock::time_po
 
 void tell_drafts(const engine::Model& model) {
   const engine::DraftOptions& asked = model.draft;
-  if (!model.assistant().empty()) tell("assistant", model.assistant(), asked.assistant.empty() ? "lies beside the model" : "--draft-model");
+  if (!model.assistant().empty()) tell("assistant", model.assistant(), engine::gem() ? "was cut with it" : asked.assistant.empty() ? "lies beside the model" : "--draft-model");
   else tell("assistant", "none", asked.wants_assistant() ? "none that fits lies beside the model" : "--draft-kind");
   std::string sources;
   for (std::size_t i = 0; i < model.speculation.source_count(); ++i)
@@ -42,7 +42,7 @@ void tell_choices(const EngineFlags& flags, const engine::Model& model, const st
   const link::Program& program = model.program;
   const link::MemoryPlan& plan = program.plan;
   const ModelFlags& asked = flags.model;
-  tell("model", program.target.folder, asked.checkpoint.empty() ? "comes with lapidary; --model takes another" : "--model " + asked.checkpoint);
+  tell("model", program.target.folder, engine::gem() ? "this program was cut for it" : asked.checkpoint.empty() ? "comes with lapidary; --model takes another" : "--model " + asked.checkpoint);
   tell("graph", std::string(program.graph->name), "has the shape of its config");
   tell("backend", std::string(program.backend->name), program.backend == link::backends().front() ? "first of this build" : "--backend");
   tell("numeric", std::string(name_of(program.numeric)), asked.numeric ? "--numeric" : "usual for a model of this size");

@@ -50,12 +50,14 @@ std::string default_model() {
 }
 
 void ModelFlags::add_to(CLI::App& command) {
-  add_path(command, "CHECKPOINT,-m,--model", checkpoint, "MODEL", kModelHelp)->required(!engine::gem());
+  CLI::Option* option = add_path(command, "CHECKPOINT,-m,--model", checkpoint, "MODEL", kModelHelp)->required(!engine::gem());
+  if (engine::gem()) option->group("");  // it has one
   add_limits_to(command);
 }
 
 void ModelFlags::add_option_to(CLI::App& command) {
-  add_path(command, "-m,--model", checkpoint, "MODEL", std::string(kModelHelp) + " (default: pebble)");
+  CLI::Option* option = add_path(command, "-m,--model", checkpoint, "MODEL", std::string(kModelHelp) + " (default: pebble)");
+  if (engine::gem()) option->group("");
   add_limits_to(command);
 }
 

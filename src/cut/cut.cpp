@@ -167,15 +167,15 @@ CutReport cut(const CutOptions& options) {
   }
   const std::vector<float> constants = joined(program, program.vectors);
   const std::vector<std::int32_t> orders = joined(program, program.ids);
-  const Tables tables{.constants = constants, .orders = orders, .tokenizer = text::Tokenizer::open(folder),
+  std::optional<text::Tokenizer> tokenizer;
+  if (text::Tokenizer::is_in(folder)) tokenizer = text::Tokenizer::open(folder);
+  const Tables tables{.constants = constants, .orders = orders, .tokenizer = std::move(tokenizer),
                       .chat_template = text::choose_template(folder, built.graph().shape.ple_width > 0),
                       .defaults = decode::read_generation_defaults(folder)};
   manifest.tables = layout.add_block(flat(tables));
-  manifest.vocabulary = layout.add_block(flat(text::Vocabulary(tables.tokenizer)));
-  // Models without tokens for tools have none for their calls.
-  try {
-    manifest.call_vocabulary = layout.add_block(flat(*text::call_vocabulary(tables.tokenizer)));
-  } catch (const Error&) {
+  if (tables.tokenizer) {
+    manifest.vocabulary = layout.add_block(flat(text::Vocabulary(*tables.tokenizer)));
+    if (text::has_calls(*tables.tokenizer)) manifest.call_vocabulary = layout.add_block(flat(*text::call_vocabulary(*tables.tokenizer)));
   }
   layout.finish();
   manifest.matrices = layout.matrices();

@@ -37,6 +37,11 @@ link::Program link_with(const ModelOptions& options, std::shared_ptr<const Paylo
   return link::link(manifest, bytes, draft.wants_assistant(), resolved);
 }
 
+text::Tokenizer tokenizer_of(Tables tables, const Payload& payload) {
+  if (!tables.tokenizer) fail(ErrorKind::io, payload.where(), "tokenizer, expected that of the checkpoint, which had none");
+  return std::move(*tables.tokenizer);
+}
+
 Parts::MakeVocabulary vocabulary_of(const std::shared_ptr<const Payload>& payload, const link::PlacedBlock& placed) {
   return [payload, &placed](const text::Tokenizer&) {
     FlatReader reader(payload->block(placed), payload->where());
@@ -48,12 +53,12 @@ Parts::MakeVocabulary vocabulary_of(const std::shared_ptr<const Payload>& payloa
 
 const link::Manifest* gem() { return &cut::manifest(); }
 
-bool has_tokenizer(const std::string&) { return true; }
+bool has_tokenizer(const std::string&) { return cut::manifest().vocabulary.bytes > 0; }
 
 // Its tables stay mapped: it may be used as long as the process lives.
 text::Tokenizer open_tokenizer(const std::string& folder) {
   static const Payload payload(cut::manifest(), folder);
-  return std::move(read_tables(payload).tokenizer);
+  return tokenizer_of(read_tables(payload), payload);
 }
 
 link::Program open_program(const ModelOptions& options) {
@@ -67,8 +72,10 @@ Parts open_parts(const ModelOptions& options) {
   const auto payload = std::make_shared<const Payload>(manifest, options.folder);
   Tables tables = read_tables(*payload);
   link::Program program = link_with(options, payload, tables);
-  return {.program = std::move(program), .tokenizer = std::move(tables.tokenizer), .chat_template = tables.chat_template,
-          .defaults = std::move(tables.defaults), .make_vocabulary = vocabulary_of(payload, manifest.vocabulary),
+  const text::Template chat_template = tables.chat_template;
+  decode::GenerationDefaults defaults = std::move(tables.defaults);
+  return {.program = std::move(program), .tokenizer = tokenizer_of(std::move(tables), *payload), .chat_template = chat_template,
+          .defaults = std::move(defaults), .make_vocabulary = vocabulary_of(payload, manifest.vocabulary),
           .make_call_vocabulary = manifest.call_vocabulary.bytes ? vocabulary_of(payload, manifest.call_vocabulary)
                                                                  : Parts::MakeVocabulary(text::call_vocabulary)};
 }

@@ -7,7 +7,9 @@ namespace lapidary::cut {
 void Tables::put(FlatWriter& writer) const {
   writer.put(constants);
   writer.put(orders);
-  tokenizer.put(writer);
+  const std::uint8_t has_tokenizer = tokenizer.has_value();
+  writer.put(std::span(&has_tokenizer, 1));
+  if (tokenizer) tokenizer->put(writer);
   const std::array numbers{defaults.temperature, defaults.top_p, defaults.min_p, defaults.repetition_penalty};
   const std::array choices{defaults.top_k, static_cast<std::int32_t>(chat_template.family),
                            static_cast<std::int32_t>(chat_template.revision)};
@@ -22,7 +24,11 @@ Tables Tables::take(FlatReader& reader, const std::string& where) {
   std::span<const std::int32_t> orders, choices, suppress, eos;
   reader.take(constants);
   reader.take(orders);
-  text::Tokenizer tokenizer = text::Tokenizer::take(reader, where);
+  std::span<const std::uint8_t> has_tokenizer;
+  reader.take(has_tokenizer);
+  if (has_tokenizer.size() != 1) fail(ErrorKind::bad_value, where, "tokenizer, expected one or none, got neither");
+  std::optional<text::Tokenizer> tokenizer;
+  if (has_tokenizer[0]) tokenizer = text::Tokenizer::take(reader, where);
   reader.take(numbers);
   reader.take(choices);
   reader.take(suppress);

@@ -1,6 +1,7 @@
 // The tables of a payload: what is known of a model beside its matrices.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,7 +16,7 @@ namespace lapidary::cut {
 struct Tables {
   std::span<const float> constants;
   std::span<const std::int32_t> orders;
-  text::Tokenizer tokenizer;
+  std::optional<text::Tokenizer> tokenizer;  // a checkpoint may be without
   text::Template chat_template;
   decode::GenerationDefaults defaults;
 

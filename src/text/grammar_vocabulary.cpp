@@ -174,8 +174,18 @@ void Vocabulary::put(FlatWriter& writer) const {
   VocabularyArrays::each(arrays_, [&](const auto& array) { writer.put(array); });
 }
 
+namespace {
+
+constexpr std::string_view kCallTokens[] = {"<|tool_call>", "<tool_call|>", kQuote};
+
+}  // namespace
+
+bool has_calls(const Tokenizer& tokenizer) {
+  return std::ranges::all_of(kCallTokens, [&](std::string_view name) { return tokenizer.special(name).has_value(); });
+}
+
 std::shared_ptr<const Vocabulary> call_vocabulary(const Tokenizer& tokenizer) {
-  for (const std::string_view name : {std::string_view("<|tool_call>"), std::string_view("<tool_call|>"), kQuote}) {
+  for (const std::string_view name : kCallTokens) {
     if (tokenizer.special(name)) continue;
     fail(ErrorKind::unsupported, "tokenizer", "special tokens, expected " + std::string(name) + " among them, got none");
   }

@@ -80,6 +80,7 @@ class Vocabulary {
   std::size_t memory_bytes_ = 0;        // of these
 };
 
+bool has_calls(const Tokenizer& tokenizer);  // all tokens that a tool call is written with
 // The one for tool calls; fails where the tokenizer lacks one of their tokens.
 std::shared_ptr<const Vocabulary> call_vocabulary(const Tokenizer& tokenizer);
 
