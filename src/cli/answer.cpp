@@ -78,7 +78,7 @@ void print_stats(const engine::Conversation& conversation, const engine::Answer:
                model.load_seconds, answer.first_token_seconds, answer.prompt_tokens, answer.reused_tokens,
                rates.prompt_tok_s, answer.ids.size(), rates.decode_tok_s, static_cast<long long>(rates.token_bytes),
                rates.gb_s, std::string(name_of(answer.ending)).c_str(), static_cast<unsigned long long>(answer.seed));
-  print_draft_stats(model.speculation, answer.drafts, model.assistant(), model.assistant_hashes());
+  print_draft_stats(model.speculation, answer.drafts);
 }
 
 }  // namespace lapidary::cli

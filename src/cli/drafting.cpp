@@ -36,8 +36,7 @@ void DraftFlags::check() const {
     fail(ErrorKind::usage, "--draft-model", "expected --draft-kind auto or mtp with it, got another");
 }
 
-void print_draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats, const std::string& assistant,
-                       const link::FileHashes& hashes) {
+void print_draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats) {
   std::fprintf(stderr, "rounds %lld, %.2f tokens per round; draft %.3f s, verify %.3f s, other %.3f s\n",
                static_cast<long long>(stats.rounds), stats.tokens_per_round(), stats.draft_s, stats.verify_s, stats.other_s);
   std::fprintf(stderr, "drafts per round:");
@@ -52,9 +51,12 @@ void print_draft_stats(const decode::Speculation& speculation, const decode::Spe
   std::fprintf(stderr, "\n");
   for (const auto& [reason, count] : stats.plain_rounds)
     std::fprintf(stderr, "without drafts x%lld: %s\n", static_cast<long long>(count), std::string(reason).c_str());
-  if (assistant.empty()) return;
-  std::fprintf(stderr, "assistant %s\n", assistant.c_str());
-  for (const auto& [name, hash] : hashes)
+}
+
+void print_assistant(const engine::Model& model) {
+  if (model.assistant().empty()) return;
+  std::fprintf(stderr, "assistant %s\n", model.assistant().c_str());
+  for (const auto& [name, hash] : model.assistant_hashes())
     std::fprintf(stderr, "  sha256 %s %s\n", hash.c_str(), name.c_str());
 }
 

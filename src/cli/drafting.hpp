@@ -15,8 +15,9 @@ struct DraftFlags {
   void check() const;  // that the flags go together
 };
 
-// What the rounds of a text came to, to stderr. `assistant`: its folder, empty without one
-void print_draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats, const std::string& assistant,
-                       const link::FileHashes& hashes);
+// What the rounds of a text came to, to stderr.
+void print_draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats);
+// Which assistant it was, for reports, to stderr; nothing without one.
+void print_assistant(const engine::Model& model);
 
 }  // namespace lapidary::cli

@@ -126,7 +126,10 @@ int run(const GenerateFlags& flags) {
   if (flags.json || flags.json_lines) print_line(result_of(conversation, answer.result()));
   else printer.finish();
   tell_cut_short(conversation, answer.result());
-  if (flags.stats) print_stats(conversation, answer.result());
+  if (flags.stats) {
+    print_stats(conversation, answer.result());
+    print_assistant(model);
+  }
   flags.engine.model.backend_flags.check_captured();
   if (answer.result().ending == engine::Ending::cancelled) return kCancelled;
   return answer.result().unfinished ? kUnfinished : 0;

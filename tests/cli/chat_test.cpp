@@ -106,6 +106,7 @@ const suite<"lapidary chat"> chat = [] {
     expect(run.status == 0_i) << run.err;
     expect(run.out == "The capital of Norway is Oslo.\nG-A-R-D-E-N.\n") << run.out;
     expect(run.err.find("(0 reused)") != std::string::npos) << "the first turn is all new";
+    expect(run.err.find("sha256") == std::string::npos) << "which assistant it was is for reports, not for every turn";
     const std::size_t second = run.err.rfind("reused)");
     expect(second != run.err.find("reused)") && run.err.substr(second - 3, 2) != "(0") << "the second turn is not\n" << run.err;
 

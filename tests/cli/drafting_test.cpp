@@ -67,6 +67,7 @@ const suite<"drafting"> drafting = [] {
     expect(at(result, {"stats", "draft", "assistant"}).string()->ends_with("pebble-assistant"));
     const std::string hash = *at(result, {"stats", "draft", "assistant_sha256", "model.safetensors"}).string();
     const Outcome expected = shell("sha256sum " + kAssistant + "/model.safetensors");
+    expect(lapidary("generate --max-tokens 2 --stats hi").err.find("sha256 " + hash + " model.safetensors\n") != std::string::npos);
     expect(hash.size() == 64u && expected.out.starts_with(hash)) << hash;
     expect(number(at(result, {"stats", "tokens_per_round"})) > 2.0);
     const auto& by_k = *at(result, {"stats", "draft", "rounds_by_draft_tokens"}).array();
