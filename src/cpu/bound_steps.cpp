@@ -124,7 +124,7 @@ BoundOperand BoundSteps::bind(const graph::Segment& segment, BufferId id) const 
   switch (buffer.region) {
     case Region::outputs: operand.data = arena_.data() + buffer.offset * program_.plan.verify_rows; break;
     case Region::rows: operand.data = rows + buffer.offset * row_capacity; break;
-    case Region::draft: operand.data = rows + buffer.offset; break;
+    case Region::draft: operand.data = rows + buffer.offset * link::kMaxDrafters; break;
     case Region::session:
       operand.data = kv_.data() + program_.plan.carry_offset_bytes + buffer.offset;
       operand.stride_bytes = 0;

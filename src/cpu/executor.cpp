@@ -3,6 +3,7 @@
 #include <array>
 #include <cassert>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -32,7 +33,8 @@ using graph::Step;
 using link::Play;
 using link::RunId;
 
-// A session of the run, and its rows among those that choose a token: of a round, or of a prompt's output window.
+// A session of the run, and its rows among those that choose a token: of a round, of a prompt's output window, or of the drafts that
+// are being made.
 struct Guest {
   const link::Seat* seat = nullptr;
   RoundState* state = nullptr;
@@ -45,7 +47,7 @@ struct Guest {
 struct Now {
   Rows rows{};
   std::size_t first = 0;
-  std::span<Guest> guests{};          // of a draft the one whose it is
+  std::span<Guest> guests{};          // of a draft those that make one
   const Q8Tile* quantised = nullptr;  // its rows, where all threads have quantised them together
 };
 
@@ -63,6 +65,12 @@ struct Progress {
   bool cancelled = false;
 };
 
+// Carried rows of all that may draft in a round.
+std::size_t carry_stride(std::size_t row_bytes) { return static_cast<std::size_t>(graph::row_stride(static_cast<std::int64_t>(row_bytes))); }
+std::size_t carries_bytes(const link::Program& program) {
+  return program.assistant ? link::kMaxDrafters * carry_stride(static_cast<std::size_t>(program.graph->shape.hidden) * sizeof(float)) : 0;
+}
+
 double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 class CpuExecutor final : public link::Executor {
@@ -70,14 +78,15 @@ class CpuExecutor final : public link::Executor {
   CpuExecutor(const link::Program& program, const Instructions& instructions)
       : program_(program), instructions_(instructions), team_(program.plan.threads, program.backend_options.pin_threads),
         steps_(program, instructions, team_), slots_(program), states_(static_cast<std::size_t>(program.plan.sessions)),
-        maxima_(static_cast<std::size_t>(program.plan.verify_rows) * kMaxStretches) {
+        maxima_(static_cast<std::size_t>(program.plan.verify_rows) * kMaxStretches),
+        carries_(std::make_unique<std::byte[]>(carries_bytes(program))) {
     if (program.plan.kv_format == link::kKvBf16) attention_room_ = std::make_unique<AttentionRoom>();
   }
 
   RunId submit(Play play, std::span<const link::Seat> seats, const link::Watch& watch) override {
     order_.follow(play, seats);
     seat(play, seats);
-    Progress progress{.legs = {play, seats}, .watch = watch};
+    Progress progress{.legs = {play, seats, link::DraftOrder::together}, .watch = watch};
     team_.run([&] { return next_turn(progress); }, [&](Part part) { work(progress, part); });
     if (progress.cancelled) return link::kNoRun;
     ++submitted_;
@@ -152,6 +161,31 @@ class CpuExecutor final : public link::Executor {
     slots_.write(seats[0].slot, chunk_->rows.front().position, chunk_->rows.back().position + 1);
   }
 
+  // Those that have more drafts to make than `draft`, a row for each.
+  std::span<Guest> drafters_of(int draft) {
+    drafter_count_ = 0;
+    for (const Guest& guest : guests()) {
+      if (guest.seat->drafts <= draft) continue;
+      assert(drafter_count_ < drafters_.size());
+      drafters_[drafter_count_] = {.seat = guest.seat, .state = guest.state, .first = drafter_count_, .count = 1};
+      ++drafter_count_;
+    }
+    return std::span(drafters_).first(drafter_count_);
+  }
+
+  // Carried rows lie with their sessions; those of several are brought together for a step, and back.
+  void gather(const BoundOperand& operand, const Now& now) {
+    if (now.guests.size() == 1) return;
+    for (const Guest& guest : now.guests)
+      std::memcpy(row_data(operand, now) + guest.first * stride_of(operand), carried(operand, guest), operand.row_bytes);
+  }
+
+  void scatter(const BoundOperand& operand, const Now& now) {
+    if (now.guests.size() == 1) return;
+    for (const Guest& guest : now.guests)
+      std::memcpy(carried(operand, guest), row_data(operand, now) + guest.first * stride_of(operand), operand.row_bytes);
+  }
+
   // What a team does in a run: everything between the steps, and those that are too small to share.
   Turn next_turn(Progress& progress) {
     if (std::exchange(progress.quantises, false)) return Turn::shared;  // the products are next
@@ -203,7 +237,7 @@ class CpuExecutor final : public link::Executor {
         progress.cancelled = progress.watch.cancel && progress.watch.cancel->load(std::memory_order_relaxed);
         if (progress.cancelled) return false;
         progress.segment_begin_s = progress.step_begin_s = now_s();
-        progress.now.guests = leg.segment == SegmentId::draft ? guests().subspan(static_cast<std::size_t>(leg.seat), 1) : guests();
+        progress.now.guests = leg.segment == SegmentId::draft ? drafters_of(leg.draft) : guests();
       }
       for (const auto steps = steps_.of(leg.segment); progress.step < steps.size();) {
         progress.bound = &steps[progress.step++];
@@ -211,10 +245,12 @@ class CpuExecutor final : public link::Executor {
         progress.now.rows = rows_of(*progress.bound->step, progress.now.first);
         if (progress.bound->step->op == Op::round_rows || !progress.now.rows.empty()) {
           if (progress.bound->step->op == Op::sample) fill_selections(progress);
+          if (progress.bound->step->op == Op::embed_pair) gather(progress.bound->in[0], progress.now);
           return true;
         }
       }
-      const double spent_s = now_s() - progress.segment_begin_s;
+      const auto shared = leg.segment == SegmentId::draft ? static_cast<double>(progress.now.guests.size()) : 1.0;
+      const double spent_s = (now_s() - progress.segment_begin_s) / shared;
       for (const Guest& guest : progress.now.guests)
         if (guest.seat->report) guest.seat->report->seconds[static_cast<std::size_t>(leg.segment)] += spent_s;
     }
@@ -224,6 +260,7 @@ class CpuExecutor final : public link::Executor {
   void finish_step(Progress& progress) {
     const CpuStep& bound = *progress.bound;
     const link::Watch& watch = progress.watch;
+    if (bound.step->rows == RowSet::draft && bound.out[0].region == Region::session) scatter(bound.out[0], progress.now);
     if (watch.observe && bound.step->op != Op::round_rows) (*watch.observe)(result_of(bound, progress.now));
     if (!watch.times) return;
     const double end_s = now_s();
@@ -234,8 +271,7 @@ class CpuExecutor final : public link::Executor {
   void make_rows(Progress& progress) {
     const Step& step = *progress.bound->step;
     if (step.rows == RowSet::draft) {
-      const Guest& guest = progress.now.guests.front();
-      draft_row(*guest.state, guest.seat->slot, draft_row_, Part{});
+      for (const Guest& guest : progress.now.guests) draft_row(*guest.state, guest.seat->slot, draft_rows_[guest.first], Part{});
     } else {
       round_count_ = 0;
       for (Guest& guest : progress.now.guests) {
@@ -259,7 +295,7 @@ class CpuExecutor final : public link::Executor {
 
   // `first`: the number of the first of them in the row table
   Rows rows_of(const Step& step, std::size_t& first) const {
-    if (step.rows == RowSet::draft) return {&draft_row_, 1};
+    if (step.rows == RowSet::draft) return Rows(draft_rows_).first(drafter_count_);
     const Rows all = chunk_ ? chunk_->rows : Rows(round_rows_).first(round_count_);
     if (!chunk_ || step.rows != RowSet::last) return all;
     first = chunk_->output_begin;
@@ -274,14 +310,14 @@ class CpuExecutor final : public link::Executor {
       if (!guest.chooses) continue;
       const graph::Request& request = *guest.seat->request;
       const RoundState& state = *guest.state;
-      const std::size_t first = draft ? 0 : guest.first, count = draft ? 1 : guest.count, words = request.masks.size() / count;
-      for (std::size_t r = 0; r < count; ++r) {
+      const std::size_t words = request.masks.size() / guest.count;
+      for (std::size_t r = 0; r < guest.count; ++r) {
         const std::size_t drafts = draft ? static_cast<std::size_t>(state.drafted) : r;
-        graph::SelectRow& row = progress.select_rows[first + r];
+        graph::SelectRow& row = progress.select_rows[guest.first + r];
         row = {.index = state.emitted + static_cast<std::int64_t>(drafts), .drafted = std::span(state.drafts).first(drafts)};
         if (!draft && !request.masks.empty()) row.mask = request.masks.subspan(r * words, words);
       }
-      guest.selection = {request.sampling, request.counts, std::span(progress.select_rows).subspan(first, count)};
+      guest.selection = {request.sampling, request.counts, std::span(progress.select_rows).subspan(guest.first, guest.count)};
     }
   }
 
@@ -289,15 +325,19 @@ class CpuExecutor final : public link::Executor {
     link::StepResult result{.step = *bound.step, .rows = now.rows.size()};
     for (std::size_t i = 0; i < bound.out.size(); ++i) {
       const BoundOperand& operand = bound.out[i];
-      if (operand.data) result.out[i] = {row_data(operand, now), operand.row_bytes, operand.stride_bytes};
+      if (operand.data) result.out[i] = {row_data(operand, now), operand.row_bytes, stride_of(operand)};
     }
     return result;
   }
 
   std::byte* row_data(const BoundOperand& operand, const Now& now) const {
     if (operand.region == Region::rows) return operand.data + now.first * operand.stride_bytes;
-    if (operand.region == Region::session) return carried(operand, now.guests.front());
+    if (operand.region == Region::session) return now.guests.size() > 1 ? carries_.get() : carried(operand, now.guests.front());
     return operand.data;
+  }
+
+  static std::size_t stride_of(const BoundOperand& operand) {
+    return operand.region == Region::session ? carry_stride(operand.row_bytes) : operand.stride_bytes;
   }
 
   std::byte* carried(const BoundOperand& operand, const Guest& guest) const {
@@ -307,7 +347,7 @@ class CpuExecutor final : public link::Executor {
   template <class T>
   RowsOf<T> rows(const BoundOperand& operand, const Now& now) const {
     if (!operand.data) return {};
-    return {reinterpret_cast<T*>(row_data(operand, now)), operand.stride_bytes / sizeof(T)};
+    return {reinterpret_cast<T*>(row_data(operand, now)), stride_of(operand) / sizeof(T)};
   }
 
   template <class T>
@@ -376,15 +416,15 @@ class CpuExecutor final : public link::Executor {
         return cluster_logits(n, in(0), in_ids(1), d.experts_used, d.n[0], matrix(0), bound.ids[1], out(0), out_ids(1), part);
       case Op::sample: {
         const In maxima = bound.has_maxima ? In{maxima_.data(), kMaxStretches} : In{};
-        for (const Guest& guest : now.guests) {
-          const bool draft = step.rows == RowSet::draft;
-          const std::size_t from = draft ? 0 : guest.first;
-          sample(draft ? 1 : static_cast<int>(guest.count), in(0).from(from), in_ids(1).from(from), d.n[0], maxima.from(from),
-                 guest.chooses ? &guest.selection : nullptr, out_ids(0).from(from), out(1).from(from), out_ids(2).from(from), part);
-        }
+        for (const Guest& guest : now.guests)
+          sample(static_cast<int>(guest.count), in(0).from(guest.first), in_ids(1).from(guest.first), d.n[0], maxima.from(guest.first),
+                 guest.chooses ? &guest.selection : nullptr, out_ids(0).from(guest.first), out(1).from(guest.first),
+                 out_ids(2).from(guest.first), part);
         return;
       }
-      case Op::keep_draft: return keep_draft(in_ids(0)[0][0], *now.guests.front().state, part);
+      case Op::keep_draft:
+        for (const Guest& guest : now.guests) keep_draft(in_ids(0)[static_cast<int>(guest.first)][0], *guest.state, part);
+        return;
       case Op::accept:
         for (const Guest& guest : now.guests)
           accept(rows_now.subspan(guest.first, guest.count), in_ids(0).from(guest.first), in(1).from(guest.first), d.n[0], *guest.state,
@@ -458,7 +498,10 @@ class CpuExecutor final : public link::Executor {
   std::vector<float> maxima_;                                           // [verify_rows, kMaxStretches], of the logits computed last
   std::array<graph::Row, graph::kMaxVerifyRows> round_rows_{};
   std::size_t round_count_ = 0;
-  graph::Row draft_row_{};
+  std::array<graph::Row, link::kMaxDrafters> draft_rows_{};
+  std::array<Guest, link::kMaxDrafters> drafters_{};                    // that make a draft now
+  std::size_t drafter_count_ = 0;
+  std::unique_ptr<std::byte[]> carries_;                                // what drafts of several continue from, side by side
   std::array<Guest, graph::kMaxVerifyRows> guests_{};                   // of the run
   std::size_t guest_count_ = 0;
   const graph::Chunk* chunk_ = nullptr;                                 // of a prompt
@@ -475,7 +518,7 @@ std::unique_ptr<link::Executor> make_executor(const link::Program& program, cons
 
 std::size_t room_bytes(const link::Program& program) {
   const std::size_t attention_bytes = program.plan.kv_format == link::kKvBf16 ? sizeof(AttentionRoom) : 0;
-  return attention_bytes + program.plan.verify_rows * kMaxStretches * sizeof(float);
+  return attention_bytes + program.plan.verify_rows * kMaxStretches * sizeof(float) + carries_bytes(program);
 }
 
 }  // namespace lapidary::cpu

@@ -28,7 +28,7 @@ enum class RowSet : std::uint8_t {
   chunk,   // all rows of a prompt chunk
   last,    // the output window of a prompt chunk: the rows whose logits are wanted
   verify,  // all rows of a round
-  draft,   // the one row of a draft step
+  draft,   // a row for each session that makes a draft
 };
 
 // A buffer holds `row_bytes` for each row, from one row_stride() to the next. Row r lies at region + offset * capacity +
@@ -36,7 +36,7 @@ enum class RowSet : std::uint8_t {
 enum class Region : std::uint8_t {
   rows,     // r = number of the row in the row table
   outputs,  // r = number of the row in the output window
-  draft,    // one row; shares its memory with `rows`
+  draft,    // r = number of the session among those that draft; shares its memory with `rows`
   session,  // one row for each session slot, beside its K/V
 };
 inline constexpr int kRegionCount = 4;

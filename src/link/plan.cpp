@@ -61,7 +61,7 @@ MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, bo
     plan.output_region_bytes =
         std::max<std::size_t>(plan.output_region_bytes, segment.bytes(graph::Region::outputs) * plan.verify_rows);
     row_region_bytes = std::max<std::size_t>(row_region_bytes, segment.bytes(graph::Region::rows) * row_capacity);
-    if (drafting) row_region_bytes = std::max<std::size_t>(row_region_bytes, segment.bytes(graph::Region::draft));
+    if (drafting) row_region_bytes = std::max<std::size_t>(row_region_bytes, segment.bytes(graph::Region::draft) * kMaxDrafters);
   }
   plan.output_region_bytes = round_up(plan.output_region_bytes, kPageBytes);
   plan.arena_bytes = plan.output_region_bytes + round_up(row_region_bytes, kPageBytes);

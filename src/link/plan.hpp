@@ -13,6 +13,9 @@
 
 namespace lapidary::link {
 
+// Sessions whose drafts the assistant makes together: each has two rows of the round at least.
+inline constexpr int kMaxDrafters = graph::kMaxVerifyRows / 2;
+
 struct Options {
   const Backend* backend = nullptr;              // who runs the graph; null = the first there is
   BackendOptions backend_options{};

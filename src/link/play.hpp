@@ -11,20 +11,28 @@
 
 namespace lapidary::link {
 
-// A segment of a run. A draft is one row of one session; what comes after the drafts has the rows of all.
+// A segment of a run. What comes after the drafts has the rows of all sessions.
 struct Leg {
   graph::SegmentId segment{};
-  int seat = 0;  // whose draft
+  int draft = 0;  // its number among those of its session
+  int seat = 0;   // whose it is, where sessions draft in turn
 };
 
-// In their order: sessions draft one after the other.
+// Who makes a draft at a time: one session after the other, or all that have still one to make, with a row each.
+enum class DraftOrder : std::uint8_t { in_turn, together };
+
+// In their order.
 class Legs {
  public:
-  Legs(Play play, std::span<const Seat> seats) {
+  Legs(Play play, std::span<const Seat> seats, DraftOrder order) {
     using graph::SegmentId;
-    if (play == Play::round || play == Play::draft)
-      for (std::size_t s = 0; s < seats.size(); ++s)
-        for (int i = 0; i < seats[s].drafts; ++i) add(SegmentId::draft, static_cast<int>(s));
+    if (play == Play::round || play == Play::draft) {
+      if (order == DraftOrder::together)
+        for (int i = 0; i < std::ranges::max(seats, {}, &Seat::drafts).drafts; ++i) add(SegmentId::draft, i);
+      else
+        for (std::size_t s = 0; s < seats.size(); ++s)
+          for (int i = 0; i < seats[s].drafts; ++i) add(SegmentId::draft, i, static_cast<int>(s));
+    }
     if (play == Play::prompt || play == Play::prompt_end) add(SegmentId::prefill);
     if (play == Play::prompt_all) add(SegmentId::prefill_all);
     if (play == Play::round || play == Play::verify) add(SegmentId::forward);
@@ -42,9 +50,9 @@ class Legs {
   const Leg& operator[](std::size_t i) const { return legs_[i]; }
 
  private:
-  void add(graph::SegmentId segment, int seat = 0) {
+  void add(graph::SegmentId segment, int draft = 0, int seat = 0) {
     assert(count_ < legs_.size());
-    legs_[count_++] = {segment, seat};
+    legs_[count_++] = {segment, draft, seat};
   }
 
   std::array<Leg, graph::kMaxVerifyRows + 2> legs_{};

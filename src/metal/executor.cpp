@@ -170,7 +170,7 @@ class MetalExecutor final : public link::Executor {
       return before && !(whole_round && before->whole_round);
     });
     if (watch.observe || watch.times || (round && follows)) wait();
-    const link::Legs legs(play, seats);
+    const link::Legs legs(play, seats, link::DraftOrder::in_turn);
     layout::Run run = run_of(play, seats);
     const RowCounts rows{run.row_count, run.output_count};
     Flight flight{.run = ++runs_, .commands = {}, .place = next_place(), .whole_round = whole_round,

@@ -257,6 +257,46 @@ const suite<"together"> together = [] {
     }
   };
 
+  "the assistant is read once for the drafts of all sessions, and drafts what it would for each alone"_test = [=] {
+    Loaded model(pair.target, {.context_tokens = 128, .chunk_rows = 16, .sessions = 3}, 2, pair.assistant);
+    const std::vector<Text> all = texts();
+    using Drafted = std::array<int, 3>;
+    using Rows = std::vector<std::size_t>;
+    for (const auto& [drafted, together] : {std::pair{Drafted{1, 3, 1}, Rows{3, 1, 1}}, {Drafted{2, 1, 2}, Rows{3, 2}}}) {
+      std::vector<Tokens> expected;
+      std::deque<Session> sessions;
+      std::vector<Session::Player> players;
+      const auto drafts_of = [&](int slot) {
+        const auto& drafts = model.executor->state(slot).drafts;
+        return Tokens(drafts.begin(), drafts.begin() + drafted[static_cast<std::size_t>(slot)]);
+      };
+      for (int slot = 0; slot < 3; ++slot) {
+        Session& session = sessions.emplace_back(model.program, *model.executor, slot);
+        const Tokens& prompt = all[static_cast<std::size_t>(slot) + 1].prompt;
+        const decode::Drafts drafts{drafted[static_cast<std::size_t>(slot)], nullptr};
+        session.prefill(prompt);
+        expect(session.begin_round(drafts, nullptr, {}));
+        session.end_round();
+        expected.push_back(drafts_of(slot));
+        session.rollback(0);
+        session.prefill(prompt);
+        players.push_back({&session, drafts, nullptr, nullptr});
+      }
+      std::vector<link::StepTime> times;
+      expect(Session::begin_rounds(players, {.times = &times}));
+      Rows rows;  // of each run of the assistant
+      for (const link::StepTime& time : times)
+        if (time.segment == graph::SegmentId::draft && time.step->op == graph::Op::embed_pair) rows.push_back(time.rows);
+      for (int slot = 0; slot < 3; ++slot) {
+        sessions[static_cast<std::size_t>(slot)].end_round();
+        expect(drafts_of(slot) == expected[static_cast<std::size_t>(slot)]) << slot;
+      }
+      // Metal's kernels for drafts have one row.
+      const Rows in_turn(5, 1);
+      expect(rows == (model.program.backend->computes_here ? together : in_turn)) << rows.size();
+    }
+  };
+
   "one speculation serves all texts of an engine, and learns what their rounds cost together"_test = [=] {
     Loaded model(pair.target, {.context_tokens = 128, .chunk_rows = 16, .sessions = 3}, 1, pair.assistant);
     std::vector<Text> all = texts();
