@@ -128,7 +128,8 @@ typedef struct lapidary_model_info {
 /* What a model would need; nothing of it is allocated. `options` may be NULL, here and below. */
 LAPIDARY_API lapidary_status lapidary_plan_memory(const char* folder, const lapidary_model_options* options, lapidary_memory_plan* plan,
                                                   lapidary_error* error);
-/* Maps the checkpoint in `folder` and prepares everything that a text needs. */
+/* Maps the checkpoint in `folder` and prepares everything that a text needs. A library that was cut for one model (lapidary cut --library)
+ * takes the path of its weights, or NULL where they still lie where they were written. */
 LAPIDARY_API lapidary_status lapidary_load(const char* folder, const lapidary_model_options* options, lapidary_model** model,
                                            lapidary_error* error);
 /* NULL is fine. Refused while sessions are open. */

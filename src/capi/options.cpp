@@ -56,7 +56,8 @@ engine::ModelOptions model_options(const char* folder, const lapidary_model_opti
   const lapidary_model_options options = read_sized(given, "model options");
   if (options.flags & ~15u) fail(ErrorKind::unsupported, "model options", "flags, expected known ones, got others");
   const auto flag = [&](std::uint32_t bit) { return (options.flags & bit) != 0; };
-  engine::ModelOptions all{.folder = required_text(folder, "folder")};
+  // What was cut for one model knows where that is.
+  engine::ModelOptions all{.folder = engine::gem() && !folder ? "" : required_text(folder, "folder")};
   choose_backend(all, options.backend);
   all.link.backend_options = {.huge_pages = !flag(LAPIDARY_SMALL_PAGES), .pin_threads = flag(LAPIDARY_PIN_THREADS),
                               .lock_memory = flag(LAPIDARY_LOCK_MEMORY), .warm_up = flag(LAPIDARY_WARM_UP)};

@@ -25,7 +25,7 @@ void repack(const link::Program& program, const Q8Kernels& kernels, const ScaleC
 // Empty where none were prepared, or for other instructions.
 std::span<const std::byte> prepared_scales(const link::Program& program, const Instructions& instructions) {
   const std::span<const std::byte> bytes = program.prepared.bytes;
-  const bool fits = program.prepared.kind == instructions.name && bytes.size() == q8_scale_bytes(program, *instructions.products);
+  const bool fits = program.prepared.kind == instructions.name && bytes.size() >= q8_scale_bytes(program, *instructions.products);
   return fits ? bytes : std::span<const std::byte>();
 }
 

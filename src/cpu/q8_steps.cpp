@@ -28,20 +28,24 @@ Q8RoomSize q8_room_size(const link::Program& program) {
   return room;
 }
 
+// Those of drafts come last: without an assistant the others lie where they would with one.
 ScaleCopies scale_copies(const link::Program& program, const Q8Kernels& kernels) {
   ScaleCopies copies;
   std::vector<bool> seen(program.matrices.size());
-  for (const graph::Segment& segment : program.graph->segments)
-    for (const graph::Step& step : segment.steps) {
-      if (!is_q8(program, step)) continue;
-      for (const graph::WeightId id : step.weights) {
-        if (id == graph::kNone || seen[id]) continue;
-        seen[id] = true;
-        const link::Matrix& matrix = program.matrices[id];
-        for (int expert = 0; expert < std::max(1, matrix.experts); ++expert, copies.words += scale_words(kernels, matrix))
-          copies.list.push_back({id, expert, copies.words});
-      }
+  const auto add = [&](const graph::Step& step) {
+    if (!is_q8(program, step)) return;
+    for (const graph::WeightId id : step.weights) {
+      if (id == graph::kNone || seen[id]) continue;
+      seen[id] = true;
+      const link::Matrix& matrix = program.matrices[id];
+      for (int expert = 0; expert < std::max(1, matrix.experts); ++expert, copies.words += scale_words(kernels, matrix))
+        copies.list.push_back({id, expert, copies.words});
     }
+  };
+  for (const bool draft : {false, true})
+    for (int id = 0; id < graph::kSegmentCount; ++id)
+      if ((static_cast<graph::SegmentId>(id) == graph::SegmentId::draft) == draft)
+        for (const graph::Step& step : program.graph->segments[id].steps) add(step);
   return copies;
 }
 

@@ -186,7 +186,9 @@ CutReport cut(const CutOptions& options) {
   manifest.files = keeper.files;
   const bool embedded = options.weights != Weights::beside && (options.product == Product::program || options.product == Product::static_program);
   const std::string payload_path = options.output + ".weights";
-  if (!embedded) manifest.payload_path = keeper.keep(fs::path(payload_path).filename().string());
+  // A library does not know where it lies: it looks where its weights were written.
+  const bool library = options.product == Product::shared_library || options.product == Product::static_library;
+  if (!embedded) manifest.payload_path = keeper.keep(library ? fs::absolute(payload_path).string() : fs::path(payload_path).filename().string());
   manifest.payload_bytes = layout.bytes();
   const std::string identity = std::string(manifest.target.fingerprint) + std::to_string(manifest.tables.checksum) +
                                std::to_string(manifest.prepared.checksum) + std::to_string(layout.bytes());

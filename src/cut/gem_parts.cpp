@@ -16,9 +16,9 @@ namespace {
 using cut::Payload;
 using cut::Tables;
 
-Tables read_tables(const Payload& payload) {
-  FlatReader reader(payload.block(cut::manifest().tables), payload.where());
-  return Tables::take(reader, payload.where());
+Tables read_tables(const std::shared_ptr<const Payload>& payload) {
+  FlatReader reader(payload->block(cut::manifest().tables), payload->where());
+  return Tables::take(reader, payload->where(), payload);
 }
 
 link::Program link_with(const ModelOptions& options, std::shared_ptr<const Payload> payload, const Tables& tables) {
@@ -55,22 +55,21 @@ const link::Manifest* gem() { return &cut::manifest(); }
 
 bool has_tokenizer(const std::string&) { return cut::manifest().vocabulary.bytes > 0; }
 
-// Its tables stay mapped: it may be used as long as the process lives.
 text::Tokenizer open_tokenizer(const std::string& folder) {
-  static const Payload payload(cut::manifest(), folder);
-  return tokenizer_of(read_tables(payload), payload);
+  const auto payload = std::make_shared<const Payload>(cut::manifest(), folder);
+  return tokenizer_of(read_tables(payload), *payload);
 }
 
 link::Program open_program(const ModelOptions& options) {
   const auto payload = std::make_shared<const Payload>(cut::manifest(), options.folder);
-  return link_with(options, payload, read_tables(*payload));
+  return link_with(options, payload, read_tables(payload));
 }
 
 Parts open_parts(const ModelOptions& options) {
   options.begin_stage("payload");
   const link::Manifest& manifest = cut::manifest();
   const auto payload = std::make_shared<const Payload>(manifest, options.folder);
-  Tables tables = read_tables(*payload);
+  Tables tables = read_tables(payload);
   link::Program program = link_with(options, payload, tables);
   const text::Template chat_template = tables.chat_template;
   decode::GenerationDefaults defaults = std::move(tables.defaults);

@@ -90,7 +90,7 @@ void compile(const Kit& kit, const std::string& code, Product product, const std
   words.push_back(archive);
   if (library) words.push_back("-Wl,--no-whole-archive");
   const auto& libraries = product == Product::static_program ? kit.static_libraries : kit.libraries;
-  words.insert(words.end(), libraries.begin(), libraries.end());
+  for (const std::string& name : libraries) words.push_back(name.starts_with('/') ? kit.folder + name : name);
   words.insert(words.end(), kit.arguments.begin(), kit.arguments.end());
   run(words, log, "linking");
 }

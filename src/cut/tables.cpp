@@ -19,7 +19,7 @@ void Tables::put(FlatWriter& writer) const {
   writer.put(std::span<const std::int32_t>(defaults.eos_tokens));
 }
 
-Tables Tables::take(FlatReader& reader, const std::string& where) {
+Tables Tables::take(FlatReader& reader, const std::string& where, std::shared_ptr<const void> keeper) {
   std::span<const float> constants, numbers;
   std::span<const std::int32_t> orders, choices, suppress, eos;
   reader.take(constants);
@@ -28,7 +28,7 @@ Tables Tables::take(FlatReader& reader, const std::string& where) {
   reader.take(has_tokenizer);
   if (has_tokenizer.size() != 1) fail(ErrorKind::bad_value, where, "tokenizer, expected one or none, got neither");
   std::optional<text::Tokenizer> tokenizer;
-  if (has_tokenizer[0]) tokenizer = text::Tokenizer::take(reader, where);
+  if (has_tokenizer[0]) tokenizer = text::Tokenizer::take(reader, where, std::move(keeper));
   reader.take(numbers);
   reader.take(choices);
   reader.take(suppress);

@@ -1,6 +1,7 @@
 // The tables of a payload: what is known of a model beside its matrices.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,7 +22,7 @@ struct Tables {
   decode::GenerationDefaults defaults;
 
   void put(FlatWriter& writer) const;
-  static Tables take(FlatReader& reader, const std::string& where);
+  static Tables take(FlatReader& reader, const std::string& where, std::shared_ptr<const void> keeper);
 };
 
 }  // namespace lapidary::cut

@@ -49,8 +49,7 @@ Program link(const Manifest& manifest, const GemBytes& bytes, bool drafting, con
     }
   }
   program.plan.constants_bytes = 0;  // they are mapped
-  // Copies were prepared for both models; without the assistant they lie elsewhere.
-  if (program.assistant || !manifest.assistant) program.prepared = {manifest.prepared_kind, bytes.prepared};
+  program.prepared = {manifest.prepared_kind, bytes.prepared};
   finish_program(program);
   return program;
 }

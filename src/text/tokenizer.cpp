@@ -46,7 +46,9 @@ Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
-Tokenizer Tokenizer::take(FlatReader& reader, const std::string& where) { return Tokenizer(TokenTables::take(reader, where)); }
+Tokenizer Tokenizer::take(FlatReader& reader, const std::string& where, std::shared_ptr<const void> keeper) {
+  return Tokenizer(TokenTables::take(reader, where, std::move(keeper)));
+}
 
 void Tokenizer::put(FlatWriter& writer) const { tables_->put(writer); }
 

@@ -38,8 +38,8 @@ class Tokenizer {
   static bool is_in(const std::string& folder);
   // The content of a tokenizer.json. `where` names it in errors.
   static Tokenizer parse(std::string_view json, std::string_view where);
-  // As put() left it among other tables, which must outlive it.
-  static Tokenizer take(FlatReader& reader, const std::string& where);
+  // As put() left it among other tables, which must outlive it; `keeper` sees to that.
+  static Tokenizer take(FlatReader& reader, const std::string& where, std::shared_ptr<const void> keeper);
   void put(FlatWriter& writer) const;
 
   Tokenizer(Tokenizer&&) noexcept;

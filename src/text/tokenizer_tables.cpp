@@ -5,7 +5,7 @@
 
 namespace lapidary::text {
 
-TokenTables TokenTables::take(FlatReader& reader, const std::string& where) {
+TokenTables TokenTables::take(FlatReader& reader, const std::string& where, std::shared_ptr<const void> keeper) {
   TokenArrays arrays;
   TokenArrays::each(arrays, [&](auto& array) { reader.take(array); });
   const bool sizes_fit = arrays.kinds.size() == arrays.pieces.size() && arrays.page_of.size() == kScalarPages &&
@@ -13,7 +13,7 @@ TokenTables TokenTables::take(FlatReader& reader, const std::string& where) {
                          std::has_single_bit(arrays.merges.size()) && arrays.merge_seed.size() == 1 &&
                          arrays.joined.size() == 65536 / 32 && arrays.begins_added.size() == 256;
   if (!sizes_fit) fail(ErrorKind::bad_value, where, "tables of the tokenizer, expected their sizes, got others");
-  return TokenTables(arrays, nullptr, 0);
+  return TokenTables(arrays, std::move(keeper), 0);
 }
 
 void TokenTables::put(FlatWriter& writer) const {

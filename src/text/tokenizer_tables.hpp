@@ -55,7 +55,7 @@ class TokenTables {
   TokenTables(const TokenArrays& arrays, std::shared_ptr<const void> keeper, std::size_t memory_bytes)
       : arrays_(arrays), hash_(arrays.merge_seed[0]), keeper_(std::move(keeper)), memory_bytes_(memory_bytes) {}
   // As put() left them. What is in the arrays is taken as it is: whoever maps them has to know that they are whole.
-  static TokenTables take(FlatReader& reader, const std::string& where);
+  static TokenTables take(FlatReader& reader, const std::string& where, std::shared_ptr<const void> keeper);
   void put(FlatWriter& writer) const;
 
   std::size_t memory_bytes() const { return sizeof(TokenTables) + memory_bytes_; }

@@ -97,6 +97,10 @@ const suite<"gems"> gems = [] {
     const std::string told = gem.run("inspect").out;
     for (const char* part : {"memory for 64 tokens", "--temperature 0", "--max-tokens 5", "compiled by", "config.json", kPebble.c_str()})
       expect(told.find(part) != std::string::npos) << part;
+    // Nothing is left to repack, with and without the assistant.
+    const Gem fast(kPebble + " --weights beside --numeric fast");
+    for (const char* drafts : {"mtp", "none"})
+      expect(fast.run(std::string("inspect --draft-kind ") + drafts).out.find("repacked       0 bytes") != std::string::npos) << drafts;
     expect(gem.run("inspect --json").out.find("\"cut\"") != std::string::npos);
   };
 

@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::memcpy(begin, data, used);
   try {
     FlatReader reader({begin, used}, "tables");
-    cut::Tables::take(reader, "tables");
+    cut::Tables::take(reader, "tables", nullptr);
     text::Vocabulary::take(reader, "tables");
   } catch (const Error&) {
   }

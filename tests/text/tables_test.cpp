@@ -24,7 +24,7 @@ const suite<"tables"> tables = [] {
     std::byte* begin = aligned.data() + (kFlatLine - reinterpret_cast<std::uintptr_t>(aligned.data()) % kFlatLine) % kFlatLine;
     std::memcpy(begin, writer.bytes().data(), writer.bytes().size());
     FlatReader reader({begin, writer.bytes().size()}, "tables");
-    const Tokenizer mapped = Tokenizer::take(reader, "tables");
+    const Tokenizer mapped = Tokenizer::take(reader, "tables", nullptr);
     const Vocabulary vocabulary = Vocabulary::take(reader, "tables");
     expect(mapped.size() == read.size() && mapped.memory_bytes() < 1024u);
     for (std::int32_t id = -1; id <= read.size(); ++id)
@@ -39,7 +39,7 @@ const suite<"tables"> tables = [] {
     int refused = 0;
     for (std::size_t size = 0; size < writer.bytes().size(); size += writer.bytes().size() / 50) {
       FlatReader less({begin, size}, "tables");
-      refused += error_of([&] { Tokenizer::take(less, "tables"), Vocabulary::take(less, "tables"); }).has_value();
+      refused += error_of([&] { Tokenizer::take(less, "tables", nullptr), Vocabulary::take(less, "tables"); }).has_value();
     }
     expect(refused >= 50_i);
   };
