@@ -40,7 +40,8 @@ std::vector<std::pair<std::string, std::string>> defaults_of(const CLI::App& com
 
 void list_kernels(const link::Program& program) {
   std::map<std::string, int> counts;
-  for (const graph::SegmentId id : {graph::SegmentId::forward, graph::SegmentId::head, graph::SegmentId::draft})
+  for (const graph::SegmentId id : {graph::SegmentId::forward, graph::SegmentId::head, graph::SegmentId::select, graph::SegmentId::draft}) {
+    if (id == graph::SegmentId::draft && !program.assistant) continue;
     for (const graph::Step& step : program.graph->segment(id).steps) {
       std::string text = variant_of(program, step);
       for (const graph::WeightId weight : step.weights) {
@@ -50,6 +51,7 @@ void list_kernels(const link::Program& program) {
       }
       ++counts[text];
     }
+  }
   for (const auto& [kernel, count] : counts) std::cout << kernel << ", " << count << (count == 1 ? " step\n" : " steps\n");
 }
 

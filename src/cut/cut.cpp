@@ -134,24 +134,58 @@ void write_payload(std::ostream& file, const std::string& path, const Layout& la
 
 void copy_file(std::ostream& to, const std::string& path) { to << std::ifstream(path, std::ios::binary).rdbuf(); }
 
+std::optional<std::string> assistant_of(const engine::ModelOptions& model) {
+  const engine::DraftOptions& draft = model.draft;
+  if (!draft.wants_assistant()) return std::nullopt;
+  return draft.assistant.empty() ? link::find_assistant(model.folder, link::read_config(model.folder).shape) : draft.assistant;
+}
+
+bool is_library(Product product) { return product == Product::shared_library || product == Product::static_library; }
+
+// What the backend would make of the weights at each start.
+void add_prepared(const link::Program& program, Layout& layout, link::Manifest& manifest) {
+  const std::size_t prepared_bytes = program.plan.repacked_bytes;
+  if (!program.backend->prepare || prepared_bytes == 0) return;
+  std::string prepared(prepared_bytes, '\0');
+  program.backend->prepare(program, std::as_writable_bytes(std::span(prepared)));
+  manifest.prepared_kind = program.backend->prepared_kind(program);
+  manifest.prepared = layout.add_block(std::move(prepared));
+}
+
+void add_tables(const link::Program& program, const std::string& folder, Layout& layout, link::Manifest& manifest) {
+  const std::vector<float> constants = joined(program, program.vectors);
+  const std::vector<std::int32_t> orders = joined(program, program.ids);
+  std::optional<text::Tokenizer> tokenizer;
+  if (text::Tokenizer::is_in(folder)) tokenizer = text::Tokenizer::open(folder);
+  const Tables tables{.constants = constants, .orders = orders, .tokenizer = std::move(tokenizer),
+                      .chat_template = text::choose_template(folder, program.graph->shape.ple_width > 0),
+                      .defaults = decode::read_generation_defaults(folder)};
+  manifest.tables = layout.add_block(flat(tables));
+  if (!tables.tokenizer) return;
+  manifest.vocabulary = layout.add_block(flat(text::Vocabulary(*tables.tokenizer)));
+  if (text::has_calls(*tables.tokenizer)) manifest.call_vocabulary = layout.add_block(flat(*text::call_vocabulary(*tables.tokenizer)));
+}
+
+// Tells payloads apart that other checkpoints, options or versions of lapidary have made.
+std::uint64_t id_of(const link::Manifest& manifest) {
+  std::string identity(manifest.target.fingerprint);
+  for (const std::uint64_t number : {manifest.tables.checksum, manifest.prepared.checksum, manifest.payload_bytes})
+    identity += " " + std::to_string(number);
+  return checksum_of(std::as_bytes(std::span(identity)));
+}
+
 }  // namespace
 
 CutReport cut(const CutOptions& options) {
   const std::string& folder = options.model.folder;
   const Kit kit = Kit::find(options.compiler);
-  const engine::DraftOptions& draft = options.model.draft;
-  std::optional<std::string> assistant;
-  if (draft.wants_assistant())
-    assistant = draft.assistant.empty() ? link::find_assistant(folder, link::read_config(folder).shape) : draft.assistant;
+  const std::optional<std::string> assistant = assistant_of(options.model);
   const codegen::Built built(codegen::read_model(folder, assistant.value_or("")));
   link::Options resolved = options.model.link;
   resolved.numeric = options.model.numeric.value_or(link::usual_numeric(built.graph()));
   const link::Program program = link::link(
       Checkpoint::open(folder), assistant ? std::optional(Checkpoint::open(*assistant)) : std::nullopt, built.graph(), resolved);
 
-  Layout layout;
-  if (options.weights == Weights::mapped) layout.leave_weights(program);
-  else layout.add_weights(program);
   Keeper keeper;
   link::Manifest manifest{.version = options.version, .compiler = kit.compiler, .date = keeper.keep(now()), .graph = &built.graph(),
                           .target = keeper.origin(program.target)};
@@ -159,24 +193,11 @@ CutReport cut(const CutOptions& options) {
   for (const auto& [flag, value] : options.defaults) keeper.defaults.push_back({flag, value});
   manifest.defaults = keeper.defaults;
 
-  if (const std::size_t prepared_bytes = program.plan.repacked_bytes; program.backend->prepare && prepared_bytes) {
-    std::string prepared(prepared_bytes, '\0');
-    program.backend->prepare(program, std::as_writable_bytes(std::span(prepared)));
-    manifest.prepared_kind = program.backend->prepared_kind(program);
-    manifest.prepared = layout.add_block(std::move(prepared));
-  }
-  const std::vector<float> constants = joined(program, program.vectors);
-  const std::vector<std::int32_t> orders = joined(program, program.ids);
-  std::optional<text::Tokenizer> tokenizer;
-  if (text::Tokenizer::is_in(folder)) tokenizer = text::Tokenizer::open(folder);
-  const Tables tables{.constants = constants, .orders = orders, .tokenizer = std::move(tokenizer),
-                      .chat_template = text::choose_template(folder, built.graph().shape.ple_width > 0),
-                      .defaults = decode::read_generation_defaults(folder)};
-  manifest.tables = layout.add_block(flat(tables));
-  if (tables.tokenizer) {
-    manifest.vocabulary = layout.add_block(flat(text::Vocabulary(*tables.tokenizer)));
-    if (text::has_calls(*tables.tokenizer)) manifest.call_vocabulary = layout.add_block(flat(*text::call_vocabulary(*tables.tokenizer)));
-  }
+  Layout layout;
+  if (options.weights == Weights::mapped) layout.leave_weights(program);
+  else layout.add_weights(program);
+  add_prepared(program, layout, manifest);
+  add_tables(program, folder, layout, manifest);
   layout.finish();
   manifest.matrices = layout.matrices();
   for (const std::string& path : layout.files()) {
@@ -184,15 +205,13 @@ CutReport cut(const CutOptions& options) {
     keeper.files.push_back({keeper.keep(fs::absolute(path).string()), file.bytes().size(), sampled_checksum(file.bytes())});
   }
   manifest.files = keeper.files;
-  const bool embedded = options.weights != Weights::beside && (options.product == Product::program || options.product == Product::static_program);
-  const std::string payload_path = options.output + ".weights";
-  // A library does not know where it lies: it looks where its weights were written.
-  const bool library = options.product == Product::shared_library || options.product == Product::static_library;
-  if (!embedded) manifest.payload_path = keeper.keep(library ? fs::absolute(payload_path).string() : fs::path(payload_path).filename().string());
   manifest.payload_bytes = layout.bytes();
-  const std::string identity = std::string(manifest.target.fingerprint) + std::to_string(manifest.tables.checksum) +
-                               std::to_string(manifest.prepared.checksum) + std::to_string(layout.bytes());
-  manifest.payload_id = checksum_of(std::as_bytes(std::span(identity)));
+  manifest.payload_id = id_of(manifest);
+  // A library does not know where it lies: it looks where its weights were written.
+  const bool library = is_library(options.product), embedded = options.weights != Weights::beside && !library;
+  const std::string payload_path = options.output + ".weights";
+  if (!embedded)
+    manifest.payload_path = keeper.keep(library ? fs::absolute(payload_path).string() : fs::path(payload_path).filename().string());
 
   CutReport report{.payload_bytes = layout.bytes()};
   const WorkFolder work;
@@ -205,7 +224,8 @@ CutReport cut(const CutOptions& options) {
   report.program_bytes = fs::file_size(compiled);
 
   const auto writing = Clock::now();
-  if (!embedded) write_whole_file(payload_path, [&](std::ostream& file) { write_payload(file, payload_path, layout, manifest, options.progress); });
+  if (!embedded)
+    write_whole_file(payload_path, [&](std::ostream& file) { write_payload(file, payload_path, layout, manifest, options.progress); });
   write_whole_file(options.output, [&](std::ostream& file) {
     copy_file(file, compiled);
     if (!embedded) return;

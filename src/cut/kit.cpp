@@ -68,6 +68,8 @@ Kit Kit::find(const std::string& compiler) {
   const text::Value all = text::parse_json(read_text_file(path), path);
   kit.compiler = compiler.empty() ? texts(all, "compiler", path).front() : compiler;
   kit.arguments = texts(all, "arguments", path);
+  kit.link_arguments = texts(all, "link_arguments", path);
+  kit.shared_arguments = texts(all, "shared_arguments", path);
   kit.libraries = texts(all, "libraries", path);
   kit.static_libraries = texts(all, "static_libraries", path);
   return kit;
@@ -76,7 +78,6 @@ Kit Kit::find(const std::string& compiler) {
 void compile(const Kit& kit, const std::string& code, Product product, const std::string& work, const std::string& out) {
   const std::string source = work + "/gem.cpp", object = work + "/gem.o", log = work + "/log", archive = kit.folder + "/liblapidary-gem.a";
   std::ofstream(source) << code;
-  const bool library = product == Product::shared_library || product == Product::static_library;
   std::vector<std::string> words{kit.compiler, "-std=c++20", "-O1", "-fPIC", "-c", source, "-o", object, "-I" + kit.folder + "/include"};
   words.insert(words.end(), kit.arguments.begin(), kit.arguments.end());
   run(words, log, "code");
@@ -84,14 +85,15 @@ void compile(const Kit& kit, const std::string& code, Product product, const std
     fs::copy_file(archive, out, fs::copy_options::overwrite_existing);
     return run({"ar", "rs", out, object}, log, "library");
   }
-  words = {kit.compiler, object, "-o", out, "-s", "-Wl,--gc-sections"};
+  words = {kit.compiler, object, "-o", out};
+  const auto add = [&](const std::vector<std::string>& more) {
+    for (const std::string& word : more) words.push_back(word.starts_with('/') ? kit.folder + word : word);
+  };
+  add(kit.link_arguments);
+  add(product == Product::shared_library ? kit.shared_arguments : std::vector{std::string("/liblapidary-gem.a")});
   if (product == Product::static_program) words.push_back("-static-pie");
-  if (library) words.insert(words.end(), {"-shared", "-Wl,--version-script=" + kit.folder + "/lapidary.map", "-Wl,--whole-archive"});
-  words.push_back(archive);
-  if (library) words.push_back("-Wl,--no-whole-archive");
-  const auto& libraries = product == Product::static_program ? kit.static_libraries : kit.libraries;
-  for (const std::string& name : libraries) words.push_back(name.starts_with('/') ? kit.folder + name : name);
-  words.insert(words.end(), kit.arguments.begin(), kit.arguments.end());
+  add(product == Product::static_program ? kit.static_libraries : kit.libraries);
+  add(kit.arguments);
   run(words, log, "linking");
 }
 

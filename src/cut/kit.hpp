@@ -9,7 +9,9 @@ namespace lapidary::cut {
 struct Kit {
   std::string folder;
   std::string compiler;                       // as it is found on the path
-  std::vector<std::string> arguments;          // to compile and to link
+  // A word that begins with a slash is one of the kit's own files.
+  std::vector<std::string> arguments;                         // to compile and to link
+  std::vector<std::string> link_arguments, shared_arguments;  // the latter in place of the archive, for a shared library
   std::vector<std::string> libraries, static_libraries;
 
   // Beside this program: in its build folder, or where it was installed. `compiler` in place of the kit's, unless empty.
