@@ -60,8 +60,10 @@ void BoundSteps::prepare_memory() {
     if (options.huge_pages) memory->use_huge_pages();
     if (options.lock_memory) lock(memory->bytes());
   }
-  arena_.commit();
-  if (options.warm_up) kv_.commit();
+  if (options.warm_up) {
+    arena_.commit();
+    kv_.commit();
+  }
   for (const link::Origin* origin : {&program_.target, program_.assistant ? &*program_.assistant : nullptr}) {
     if (!origin) continue;
     for (const std::span<const std::byte> file : origin->mappings) {

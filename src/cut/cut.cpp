@@ -12,6 +12,8 @@
 #include <optional>
 #include <sstream>
 
+#include <unistd.h>
+
 #include "checkpoint/checksum.hpp"
 #include "checkpoint/sha256.hpp"
 #include "checkpoint/whole_file.hpp"
