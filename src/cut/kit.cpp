@@ -64,6 +64,7 @@ void run(const std::vector<std::string>& words, const std::string& log, const st
 Kit Kit::find(const std::string& compiler) {
   Kit kit;
   kit.folder = find_folder();
+  if (!fs::exists(kit.folder + "/liblapidary-gem.a")) fail(ErrorKind::io, kit.folder, "expected liblapidary-gem.a to cut with, got none");
   const std::string path = kit.folder + "/kit.json";
   const text::Value all = text::parse_json(read_text_file(path), path);
   kit.compiler = compiler.empty() ? texts(all, "compiler", path).front() : compiler;

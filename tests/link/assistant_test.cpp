@@ -426,11 +426,11 @@ suite<"plan with an assistant"> plan_suite = [] {
     };
   }
 
-  "the arena has room for a draft in every graph, and no more than that for it"_test = [] {
+  "the arena has room for drafts of all that draft together in every graph, and no more than that for them"_test = [] {
     int larger = 0;
     for (const graph::Graph* graph : graph::compiled_graphs()) {
       if (!graph->assistant) continue;
-      const std::size_t draft = graph->segment(graph::SegmentId::draft).bytes(graph::Region::draft);
+      const std::size_t draft = graph->segment(graph::SegmentId::draft).bytes(graph::Region::draft) * link::kMaxDrafters;
       for (const std::int32_t chunk : {1, 256}) {
         const link::Options options{.context_tokens = 512, .chunk_rows = chunk};
         const link::MemoryPlan alone = link::plan_memory(*graph, 4096, false, options);

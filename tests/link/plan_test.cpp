@@ -93,7 +93,8 @@ const suite<"memory plan"> plans = [] {
   "mapped weights are counted to the byte"_test = [] {
     const link::Program program = Loaded::load(kRoot + "/models/pebble", {});
     std::size_t matrices = 0;
-    for (const NamedTensor& tensor : Checkpoint::open(kRoot + "/models/pebble").tensors())
+    const Checkpoint files = Checkpoint::open(kRoot + "/models/pebble");
+    for (const NamedTensor& tensor : files.tensors())
       if (tensor.tensor.shape.size() > 1) matrices += tensor.tensor.bytes.size();
     expect(program.plan.weights_mapped_bytes == matrices);
   };
