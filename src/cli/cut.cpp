@@ -23,7 +23,7 @@ struct CutFlags {
   DraftFlags draft;
   SamplingFlags sampling;
   cut::CutOptions options;
-  std::string max_tokens;
+  std::int32_t max_tokens = 0;  // only told to the program
   bool is_static = false, library = false, list_kernels = false;
 };
 
@@ -74,7 +74,7 @@ void add_cut(CLI::App& app) {
   flags->draft.add_to(*command);
   add_path(*command, "--assistant", flags->draft.options.assistant, "DIR", "the same as --draft-model");
   flags->sampling.add_to(*command);
-  command->add_option("--max-tokens", flags->max_tokens, "of an answer, unless the program is told otherwise")->type_name("N");
+  add_number(*command, "-n,--max-tokens", flags->max_tokens, 1, INT32_MAX, "tokens of an answer", "as lapidary");
   add_choice(*command, "--weights", {"embed", "beside", "mapped"},
              [flags](const std::string& name) {
                flags->options.weights = name == "embed" ? cut::Weights::embed : name == "beside" ? cut::Weights::beside : cut::Weights::mapped;

@@ -1,5 +1,5 @@
-// Where everything of a payload lies: the weights in the order in which the steps read them, on lines of the cache; then what a
-// backend prepares, what only it reads, and the tables.
+// Where everything of a payload lies: the values of the weights in the order in which the steps read them, on lines of the cache, then
+// their scales and biases; behind them, on pages, what the backend has prepared, and the tables.
 #pragma once
 
 #include <cstdint>
