@@ -7,35 +7,12 @@ The prompt has 16 tokens for pebble. The first run of each is not counted. Decod
 machines on the same host now and then take a core for a while.
 """
 import argparse
-import os
-import pathlib
 import re
 import statistics
 import subprocess
 import tempfile
-import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-PROGRAM = str(ROOT / "build/release/lapidary")
-
-
-def first_byte_ms(command):
-    read, write = os.pipe()
-    silent = os.open(os.devnull, os.O_WRONLY)
-    begin = time.perf_counter()
-    child = os.posix_spawn(command[0], command, os.environ,
-                           file_actions=[(os.POSIX_SPAWN_DUP2, write, 1), (os.POSIX_SPAWN_DUP2, silent, 2)])
-    os.close(write)
-    first = os.read(read, 1)
-    elapsed = time.perf_counter() - begin
-    while os.read(read, 4096):
-        pass
-    os.close(read)
-    os.close(silent)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if status or not first:
-        raise SystemExit(f"[{command[0]}] expected an answer and exit status 0, got {first} and {status}")
-    return elapsed * 1e3
+from first_token import PROGRAM, ROOT, first_byte_ms
 
 
 def decode_ms(command):
