@@ -1,0 +1,93 @@
+// HTTP/1.1 for whoever answers: connections, framing, limits, time-outs, streams, clients that leave. One event loop on the thread
+// that calls run(); no type of the library behind it is seen here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace lapidary::serve {
+
+struct HttpLimits {
+  int connections = 512;
+  int requests_per_connection = 1000;
+  std::size_t line_bytes = 8 << 10, head_bytes = 32 << 10;
+  int head_fields = 100;
+  std::size_t body_bytes = 32 << 20;
+  double idle_s = 60, head_s = 10, body_s = 30;
+  std::size_t unsent_bytes = 256 << 10;   // of a stream, until it is told to wait
+  std::size_t dropped_bytes = 1 << 20;    // that are still read after an early error
+  double dropped_s = 2;
+};
+
+// All that is known before the body is read.
+struct Head {
+  std::string method, path;   // without the query
+  std::string host, origin, authorization, api_key, content_type;
+  std::vector<std::pair<std::string, std::string>> fields;  // all, names in lower case
+  bool from_unix_socket = false;
+  std::string request_id;
+};
+
+struct Response {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body{};
+  std::vector<std::pair<std::string, std::string>> fields{};  // besides Date, Server, Content-*, request ids
+};
+
+// A request that waits for its answer. On the loop's thread only; it may outlive its connection, and does nothing then.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  virtual const Head& head() const = 0;
+  virtual void answer(Response response) = 0;          // whole
+  virtual void begin_stream(Response head) = 0;        // or a part at a time: chunked; without its body
+  virtual void write(std::string part) = 0;
+  virtual void end_stream() = 0;                       // as a whole
+  virtual void cut_stream() = 0;                       // unfinished: the connection ends
+  virtual std::size_t unsent_bytes() const = 0;
+  virtual bool gone() const = 0;                       // the client has left
+  // Called once, when the client leaves before the answer has ended; and when unsent bytes have gone down to nothing.
+  virtual void on_gone(std::function<void()> call) = 0;
+  virtual void on_sent(std::function<void()> call) = 0;
+};
+
+class Handler {
+ public:
+  virtual ~Handler() = default;
+  // Answers a request by its head alone: wrong path, method, key, host. True = `refusal` is the answer, the body is not read.
+  virtual bool refuses(const Head& head, Response& refusal) = 0;
+  virtual void handle(std::shared_ptr<Exchange> exchange, std::string body) = 0;
+  // The answer to what is wrong with the HTTP itself: 400, 408, 411, 413, 414, 415, 417, 431, 501, 503, 505.
+  virtual Response http_error(int status, std::string_view what, const Head* head) = 0;
+};
+
+class HttpServer {
+ public:
+  HttpServer(const HttpLimits& limits, Handler& handler);
+  ~HttpServer();
+
+  // Returns the port, which a free one is taken for 0.
+  int listen_tcp(const std::string& address, int port);
+  void listen_unix(const std::string& path);  // mode 0600; removed at the end
+  void adopt(int descriptor);                 // a listening socket that was handed over
+  void run();                                 // until stop()
+  // From any thread.
+  void stop();
+  void post(std::function<void()> call);
+  // On the loop's thread: once, after so many seconds. Returns what cancels it.
+  std::function<void()> after(double seconds, std::function<void()> call);
+  int connections() const;
+
+ private:
+  struct Loop;
+  std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace lapidary::serve
