@@ -99,6 +99,9 @@ class Session {
   // that one it goes on as that one does, with rounds too; shorter, with a prompt.
   void copy(Session& from, std::int32_t length);
 
+  // How much of it any text with the same beginning may go on from: where prompts have kernels of their own, what was a prompt.
+  std::int32_t reusable_length() const;
+
   // What is in the backend of it, to be saved; or to be filled, then adopt() says with what, and only a prompt may follow.
   link::SlotMemory memory();
   std::int32_t prompt_length() const { return prompt_length_; }  // positions before this were all computed as rows of a prompt
