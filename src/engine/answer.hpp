@@ -23,12 +23,17 @@ namespace lapidary::engine {
 using text::Event;
 
 struct AnswerOptions {
+  enum class Calls : std::uint8_t { automatic, none, required };
+
   SamplingOptions sampling{};
   std::int32_t max_tokens = 0;              // 0 = until the context is full
   std::vector<std::string> stops{};         // texts to end before
   bool json = false;                        // the answer must be JSON
   std::optional<text::Value> schema{};      // and fit this one
   std::optional<text::Value> strict_tools{};  // calls must fit these
+  Calls calls = Calls::automatic;           // none: no call can begin; required: nothing but calls
+  bool single_call = false;                 // the answer ends after one
+  std::optional<int> thinking_budget_tokens{};  // after which a thought is closed
   int logprobs = -1;                        // alternatives per token; -1 = none
   bool wants_rows = false;                  // Answer::logits() and hidden() are going to be read
   std::atomic<bool>* cancel = nullptr;      // ends the answer once it is true; null = the answer has its own
