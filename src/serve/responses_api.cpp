@@ -232,7 +232,8 @@ Request read_response(const Value& object, const Facts& facts) {
   read_without_effect(body);
 
   Job job;
-  ChatPrompt prompt{.messages = read_input(body)};
+  ChatPrompt prompt;
+  prompt.messages = read_input(body);
   const Value effort = read_effort(body);
   prompt.think = effort.is_null() ? facts.thinks : effort != Value("none");
   const Tools tools = read_tools(body);

@@ -29,9 +29,9 @@ class Turns {
 
  private:
   struct Assistant {
-    std::string reasoning{};
-    std::optional<std::string> content{};
-    text::Value::Array calls{};
+    std::string reasoning;
+    std::optional<std::string> content;
+    text::Value::Array calls;
   };
   Assistant& assistant(const std::string& path);
   void check_answered(const std::string& path) const;
