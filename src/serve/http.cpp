@@ -30,9 +30,9 @@ using Clock = std::chrono::steady_clock;
 using Socket = asio::generic::stream_protocol::socket;
 using Acceptor = asio::basic_socket_acceptor<asio::generic::stream_protocol>;
 
-// What is read and not yet parsed. Chunk extensions and trailers have no other limit.
+// What is read and not parsed yet. Chunk extensions and trailers have no other limit.
 constexpr std::size_t kBufferBytes = 128 << 10;
-constexpr std::size_t kDroppedAtOnceBytes = 16 << 10;
+constexpr std::size_t kReadBytes = 16 << 10;  // at a time
 constexpr double kAcceptAgainS = 0.1;  // when there are no descriptors left
 constexpr double kCancelAgainS = 0.01;
 
@@ -47,8 +47,7 @@ bool is_fault(error_code ec) {
 std::string_view view(const beast::flat_buffer& buffer) { return {static_cast<const char*>(buffer.data().data()), buffer.size()}; }
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
 
-Head head_of(const http::request_header<>& header) {
-  Head head;
+void read_fields(const http::request_header<>& header, Head& head) {
   head.method = view(header.method_string());
   const std::string_view target = view(header.target());
   head.path = target.substr(0, target.find('?'));
@@ -63,7 +62,6 @@ Head head_of(const http::request_header<>& header) {
   head.authorization = field_of(head, "authorization");
   head.api_key = field_of(head, "x-api-key");
   head.content_type = field_of(head, "content-type");
-  return head;
 }
 
 class Answer;
@@ -91,8 +89,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   enum class State : std::uint8_t { idle, head, body, answering, lingering, closed };
 
   void next_request();
+  void begin_head();
   void read_head();
-  void got_head(error_code ec);
+  void parse_head();
+  void got_head();
   void read_body();
   void got_body(error_code ec);
   void refuse(const HttpFault& fault);
@@ -117,6 +117,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool keep_ = true;         // for another request after this one
   bool watching_ = false;    // for bytes or an end, beside an answer
   int requests_ = 0;
+  std::size_t head_bytes_ = 0;  // that are parsed
   std::size_t dropped_bytes_ = 0;
 
   Head head_;                // of the request, until its answer takes it
@@ -292,39 +293,60 @@ void Connection::start() {
 
 void Connection::next_request() {
   state_ = State::idle;
-  if (buffer_.size() > 0) return read_head();
+  const auto begin = [this, self = shared_from_this()](error_code ec = {}) {
+    if (state_ == State::idle && !ec) begin_head();
+  };
+  if (buffer_.size() > 0) return asio::post(loop_.io, begin);
   buffer_.shrink_to_fit();
   arm(loop_.limits.idle_s);
-  socket_.async_wait(Socket::wait_read, [this, self = shared_from_this()](error_code ec) {
-    if (state_ == State::idle && !ec) read_head();
-  });
+  socket_.async_wait(Socket::wait_read, begin);
 }
 
-void Connection::read_head() {
+void Connection::begin_head() {
   state_ = State::head;
   arm(loop_.limits.head_s);
   head_ = {};
+  head_.request_id = request_id_ = random_id();
+  head_.from_unix_socket = is_unix_;
+  head_only_ = false;
+  head_bytes_ = 0;
   parser_.emplace();
-  parser_->header_limit(static_cast<std::uint32_t>(loop_.limits.head_bytes));
-  parser_->body_limit(boost::none);  // lengths are looked at once the head has been
-  http::async_read_header(socket_, buffer_, *parser_, [this, self = shared_from_this()](error_code ec, std::size_t) {
-    if (state_ == State::head) got_head(ec);
+  parser_->header_limit(kBufferBytes);  // it is of what is not parsed yet: a head that drips has none
+  parser_->body_limit(boost::none);     // lengths are looked at once the head has been
+  parse_head();
+}
+
+void Connection::read_head() {
+  socket_.async_read_some(buffer_.prepare(kReadBytes), [this, self = shared_from_this()](error_code ec, std::size_t bytes) {
+    if (state_ != State::head) return;
+    if (ec == asio::error::operation_aborted) return refuse({408, "[head] expected all of it in time, got a part"});
+    if (ec) return close();
+    buffer_.commit(bytes);
+    parse_head();
   });
 }
 
-void Connection::got_head(error_code ec) {
+void Connection::parse_head() {
+  error_code ec = http::error::need_more;
+  if (buffer_.size() > 0) {
+    const std::size_t parsed = parser_->put(buffer_.data(), ec);
+    if (ec == http::error::bad_version) return refuse(bad_version(view(buffer_)));
+    buffer_.consume(parsed);
+    head_bytes_ += parsed;
+  }
+  const bool part = ec == http::error::need_more;
+  if (part && head_bytes_ == 0 && buffer_.size() > loop_.limits.line_bytes) return refuse(overlong_line(loop_.limits));
+  if (head_bytes_ + (part ? buffer_.size() : 0) > loop_.limits.head_bytes) return refuse(overlong_head(loop_.limits));
+  if (part) return read_head();
+  if (ec) return refuse({400, "[head] expected HTTP/1.1, got: " + ec.message()});
+  got_head();
+}
+
+void Connection::got_head() {
   disarm();
   // Looked at here and never again: trailers are put among the fields.
-  if (!ec) head_ = head_of(parser_->get().base());
-  head_.request_id = request_id_ = random_id();
-  head_.from_unix_socket = is_unix_;
+  read_fields(parser_->get().base(), head_);
   head_only_ = head_.method == "HEAD";
-  if (ec == asio::error::operation_aborted) return refuse({408, "[head] expected all of it in time, got a part"});
-  if (ec == http::error::header_limit) return refuse(overlong_head(view(buffer_), loop_.limits));
-  if (ec == http::error::bad_version) return refuse(bad_version(view(buffer_)));
-  if (is_fault(ec)) return refuse({400, "[head] expected HTTP/1.1, got: " + ec.message()});
-  if (ec) return close();
-
   const std::size_t line_bytes = parser_->get().method_string().size() + parser_->get().target().size() + std::string_view("  HTTP/1.1").size();
   if (const auto fault = head_fault(head_, line_bytes, loop_.limits)) return refuse(*fault);
   keep_ = parser_->keep_alive() && !head_.http_1_0 && ++requests_ < loop_.limits.requests_per_connection;
@@ -373,6 +395,7 @@ void Connection::got_body(error_code ec) {
 
 // Errors of HTTP end the connection: nobody knows where the next request would begin.
 void Connection::refuse(const HttpFault& fault) {
+  disarm();
   keep_ = false;
   respond(loop_.handler.http_error(fault.status, fault.what, &head_));
 }
@@ -479,13 +502,14 @@ void Connection::linger() {
   state_ = State::lingering;
   error_code ec;
   socket_.shutdown(Socket::shutdown_send, ec);
+  if (loop_.stopping() && socket_.available(ec) == 0) return close();
   buffer_.clear();
   arm(loop_.limits.dropped_s);
   drop();
 }
 
 void Connection::drop() {
-  socket_.async_read_some(buffer_.prepare(kDroppedAtOnceBytes), [this, self = shared_from_this()](error_code ec, std::size_t bytes) {
+  socket_.async_read_some(buffer_.prepare(kReadBytes), [this, self = shared_from_this()](error_code ec, std::size_t bytes) {
     if (state_ != State::lingering) return;
     dropped_bytes_ += bytes;
     if (ec || dropped_bytes_ >= loop_.limits.dropped_bytes) return close();
@@ -495,8 +519,7 @@ void Connection::drop() {
 
 void Connection::stop() {
   keep_ = false;
-  if (state_ == State::lingering || (state_ == State::answering && ended_)) return;
-  close();
+  if (state_ != State::answering || !ended_) close();
 }
 
 void Connection::close() {

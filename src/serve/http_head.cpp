@@ -24,8 +24,6 @@ auto count(const Head& head, std::string_view name) {
   return std::ranges::count(head.fields, name, [](const auto& field) { return std::string_view(field.first); });
 }
 
-std::string_view first_line(std::string_view bytes) { return bytes.substr(0, bytes.find("\r\n")); }
-
 bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 
 // Any type but several in one, and no other letters than JSON's.
@@ -49,8 +47,7 @@ bool is_readable(std::string_view content_type) {
 }  // namespace
 
 std::optional<HttpFault> head_fault(const Head& head, std::size_t line_bytes, const HttpLimits& limits) {
-  if (line_bytes > limits.line_bytes)
-    return HttpFault{414, "[request line] bytes, expected at most " + std::to_string(limits.line_bytes) + ", got " + std::to_string(line_bytes)};
+  if (line_bytes > limits.line_bytes) return overlong_line(limits);
   if (head.fields.size() > static_cast<std::size_t>(limits.head_fields))
     return HttpFault{431, "[head] fields, expected at most " + std::to_string(limits.head_fields) + ", got " + std::to_string(head.fields.size())};
   if (const auto hosts = count(head, "host"); hosts != 1)
@@ -90,14 +87,16 @@ std::optional<HttpFault> body_fault(const Head& head, const HttpLimits& limits) 
 
 bool expects_continue(const Head& head) { return !head.http_1_0 && same(field_of(head, "expect"), "100-continue"); }
 
-HttpFault overlong_head(std::string_view bytes, const HttpLimits& limits) {
-  if (first_line(bytes).size() > limits.line_bytes)
-    return {414, "[request line] bytes, expected at most " + std::to_string(limits.line_bytes) + ", got more"};
+HttpFault overlong_line(const HttpLimits& limits) {
+  return {414, "[request line] bytes, expected at most " + std::to_string(limits.line_bytes) + ", got more"};
+}
+
+HttpFault overlong_head(const HttpLimits& limits) {
   return {431, "[head] bytes, expected at most " + std::to_string(limits.head_bytes) + ", got more"};
 }
 
-HttpFault bad_version(std::string_view bytes) {
-  const std::string_view line = first_line(bytes);
+HttpFault bad_version(std::string_view head) {
+  const std::string_view line = head.substr(0, head.find("\r\n"));
   const std::string_view version = line.substr(line.rfind(' ') + 1);
   if (version.size() == 8 && version.starts_with("HTTP/") && is_digit(version[5]) && version[6] == '.' && is_digit(version[7]))
     return {505, "[request line] version, expected HTTP/1.1 or HTTP/1.0, got another"};

@@ -21,9 +21,9 @@ std::optional<HttpFault> head_fault(const Head& head, std::size_t line_bytes, co
 std::optional<HttpFault> body_fault(const Head& head, const HttpLimits& limits);
 bool expects_continue(const Head& head);
 
-// `bytes`: as far as the head came, or more.
-HttpFault overlong_head(std::string_view bytes, const HttpLimits& limits);
-HttpFault bad_version(std::string_view bytes);
+HttpFault overlong_line(const HttpLimits& limits);
+HttpFault overlong_head(const HttpLimits& limits);
+HttpFault bad_version(std::string_view head);  // as far as it came, or more
 
 // The first of that name, in lower case; empty = none.
 std::string_view field_of(const Head& head, std::string_view name);

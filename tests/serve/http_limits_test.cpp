@@ -90,6 +90,12 @@ suite<"limits of HTTP"> limits = [] {
     expect(accepted(get("/echo", "X: " + std::string(31 << 10, 'y') + "\r\n")) == 200_i);
     expect(refused(get("/echo", "X: " + std::string(32 << 10, 'y') + "\r\n")) == 431_i);
     expect(refused("GET /echo HTTP/1.1\r\nX: " + std::string(64 << 10, 'y')) == 431_i);
+    // Whole fields, one after the other, without an end.
+    Served served;
+    Client client(served.port);
+    client.send("GET /echo HTTP/1.1\r\n");
+    for (int i = 0; i < 5000 && !client.readable(0); ++i) client.send("X-Field: of some bytes\r\n");
+    expect(client.reply().status == 431_i);
   };
 
   "a body is as long as it is when decoded"_test = [] {

@@ -322,7 +322,7 @@ suite<"sockets of HTTP"> sockets = [] {
       HttpServer server({}, handler);
       server.listen_unix(path);
       struct stat file{};
-      expect(::stat(path.c_str(), &file) == 0_i && (file.st_mode & 0777) == 0600_u);
+      expect(::stat(path.c_str(), &file) == 0_i && (file.st_mode & 0777) == 0600);
       std::thread thread([&] { server.run(); });
       Client client(path);
       client.send(get("/unix"));
