@@ -8,7 +8,7 @@ groups of 64), mxfp4, nvfp4 or bf16, which make a folder OUT, or gguf-q4_0 or gg
 spend 4.5 bits on a weight, mlx8 and gguf-q8_0 8.5; only routers differ, as published (8.5 in MLX, 32 in GGUF).
 
 --layers keeps the widths and cuts the depth of a shape without shared keys and values; lapidary reads such a checkpoint in
-a build with -Dextra_graphs=OUT. A GGUF file has no vocabulary but its size: enough for what is fed with token ids.
+a build with -Dextra_graphs=OUT. All have the vocabulary of Gemma 4.
 
 Speed does not depend on what weights say, as long as activations stay near one and the experts of a mixture take turns. So
 nothing is computed for a weight: a few megabytes of random groups are made once and written again and again.
@@ -23,6 +23,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import shutil
 import struct
 import sys
@@ -259,6 +260,11 @@ def write_safetensors(path, entries):
         os.fsync(file.fileno())  # what is written back later would disturb measurements
 
 
+def tokenizer_json():
+    with lzma.open(ROOT / "tests/fixtures/tokenizer/gemma4-tokenizer.json.xz") as file:
+        return file.read()
+
+
 def write_mlx(folder, config, packing, rings):
     folder.mkdir()
     text = config["text_config"]
@@ -267,8 +273,7 @@ def write_mlx(folder, config, packing, rings):
         quantization |= {MLX_PREFIX + t.mlx: {"group_size": GROUP, "bits": 8} for t in tensors_of(text) if t.is_router}
         config = {**config, "quantization": quantization}
     (folder / "config.json").write_text(json.dumps(config, indent=1))
-    with lzma.open(ROOT / "tests/fixtures/tokenizer/gemma4-tokenizer.json.xz") as tokenizer:
-        (folder / "tokenizer.json").write_bytes(tokenizer.read())
+    (folder / "tokenizer.json").write_bytes(tokenizer_json())
     shards = shards_of(mlx_entries(text, packing, rings))
     for name, entries in shards.items():
         write_safetensors(folder / name, entries)
@@ -282,21 +287,35 @@ U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
 LETTERS = {U32: "I", I32: "i", F32: "f", BOOL: "?"}
 TYPE_NUMBERS = {"F32": 0, "Q4_0": 2, "Q4_1": 3, "Q8_0": 8}
 FILE_TYPES = {4: 2, 8: 7}  # by bits: mostly Q4_0, mostly Q8_0
+NORMAL, CONTROL, BYTE = 1, 3, 6  # kinds of tokens
+BYTE_WORD = re.compile("<0x[0-9A-F]{2}>")
 ALIGNMENT = 32
 
 
 def gguf_string(text):
-    return struct.pack("<Q", len(text)) + text.encode()
+    return struct.pack("<Q", len(text.encode())) + text.encode()
 
 
 def gguf_pair(key, kind, value):
-    if kind == STRING:
+    if kind == STRING and isinstance(value, list):
+        packed = struct.pack("<IIQ", ARRAY, STRING, len(value)) + b"".join(map(gguf_string, value))
+    elif kind == STRING:
         packed = struct.pack("<I", STRING) + gguf_string(value)
     elif isinstance(value, list):
         packed = struct.pack(f"<IIQ{len(value)}{LETTERS[kind]}", ARRAY, kind, len(value), *value)
     else:
         packed = struct.pack(f"<I{LETTERS[kind]}", kind, value)
     return gguf_string(key) + packed
+
+
+def gguf_vocabulary():
+    tokenizer = json.loads(tokenizer_json())
+    words = sorted(tokenizer["model"]["vocab"], key=tokenizer["model"]["vocab"].get)
+    special = {token["content"] for token in tokenizer["added_tokens"]}
+    kinds = [CONTROL if word in special else BYTE if BYTE_WORD.fullmatch(word) else NORMAL for word in words]
+    return [("tokenizer.ggml.model", STRING, "gemma4"), ("tokenizer.ggml.tokens", STRING, words), ("tokenizer.ggml.token_type", I32, kinds),
+            ("tokenizer.ggml.merges", STRING, [" ".join(pair) for pair in tokenizer["model"]["merges"]]),
+            *((f"tokenizer.ggml.{name}_token_id", U32, words.index(f"<{name}>")) for name in ("bos", "eos"))]
 
 
 def gguf_pairs(text, bits):
@@ -319,9 +338,8 @@ def gguf_pairs(text, bits):
     if text["enable_moe_block"]:
         pairs += [("expert_count", U32, text["num_experts"]), ("expert_used_count", U32, text["top_k_experts"]),
                   ("expert_feed_forward_length", U32, text["moe_intermediate_size"])]
-    general = [("general.architecture", STRING, "gemma4"), ("general.file_type", U32, FILE_TYPES[bits]),
-               ("tokenizer.ggml.model", STRING, "none")]
-    return general + [("gemma4." + key, kind, value) for key, kind, value in pairs]
+    general = [("general.architecture", STRING, "gemma4"), ("general.file_type", U32, FILE_TYPES[bits])]
+    return general + gguf_vocabulary() + [("gemma4." + key, kind, value) for key, kind, value in pairs]
 
 
 def gguf_entries(text, bits, rings):
