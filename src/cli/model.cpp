@@ -1,7 +1,6 @@
 #include "cli/model.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -11,7 +10,6 @@
 #include "cli/backend.hpp"
 #include "cli/flags.hpp"
 #include "cpu/cores.hpp"
-#include "text/value.hpp"
 
 namespace lapidary::cli {
 namespace {

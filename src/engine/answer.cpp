@@ -20,14 +20,9 @@ decode::Rules rules_of(const Model& model, const Prompt& prompt, const AnswerOpt
                       .calls = options.calls, .single_call = options.single_call, .may_think = prompt.may_think,
                       .in_thought = prompt.reading == Reading::answer_in_thought, .thought_ids = options.thinking_budget_tokens,
                       .thought_header = tokenizer.encode("thought\n"), .thought_closing = tokenizer.encode("\n<channel|>")};
-  if (options.schema) rules.answer_grammar = text::Grammar::schema(model.vocabulary(), *options.schema);
-  else if (options.json) rules.answer_grammar = text::Grammar::json(model.vocabulary());
-  if (options.strict_tools) {
-    rules.call = {required_special(tokenizer, "<|tool_call>"), required_special(tokenizer, "<tool_call|>")};
-    rules.call_grammar = text::Grammar::calls(model.call_vocabulary(), *options.strict_tools);
-  } else if (options.calls == decode::Calls::required) {
-    fail(ErrorKind::usage, "calls", "expected the tools that required ones must fit, got none");
-  }
+  const Grammars grammars = options.grammars ? *options.grammars : compile(model, options);
+  rules.answer_grammar = grammars.answer;
+  rules.call_grammar = grammars.call;
   return rules;
 }
 
@@ -73,6 +68,19 @@ text::Begin begin_of(Reading reading) {
 bool is_cut(Ending ending) { return ending == Ending::max_tokens || ending == Ending::context || ending == Ending::cancelled; }
 
 }  // namespace
+
+Grammars compile(const Model& model, const AnswerOptions& options) {
+  Grammars grammars;
+  if (options.schema) grammars.answer = text::Grammar::schema(model.vocabulary(), *options.schema);
+  else if (options.json) grammars.answer = text::Grammar::json(model.vocabulary());
+  if (options.strict_tools) {
+    for (const char* marker : {"<|tool_call>", "<tool_call|>"}) required_special(model.tokenizer, marker);
+    grammars.call = text::Grammar::calls(model.call_vocabulary(), *options.strict_tools);
+  } else if (options.calls == decode::Calls::required) {
+    fail(ErrorKind::usage, "calls", "expected the tools that required ones must fit, got none");
+  }
+  return grammars;
+}
 
 std::string_view name_of(Ending ending) {
   switch (ending) {

@@ -31,6 +31,11 @@ struct Event {
   std::vector<int> content_tokens;
 };
 
+// What texts and calls must fit, compiled; null = anything.
+struct Grammars {
+  std::shared_ptr<const text::Grammar> answer{}, call{};
+};
+
 struct AnswerOptions {
   using Calls = decode::Calls;
 
@@ -43,11 +48,15 @@ struct AnswerOptions {
   Calls calls = Calls::automatic;           // required: of strict_tools
   bool single_call = false;                 // the answer ends with its first call
   std::optional<int> thinking_budget_tokens{};  // a thought is closed by force after so many ids behind its header
+  std::optional<Grammars> grammars{};       // of json, schema and strict_tools, where they have been compiled before
   bool whole_calls_only = false;            // a call that a limit or a cancel cuts off is dropped, not taken as far as it goes
   int logprobs = -1;                        // alternatives per token; -1 = none
   bool wants_rows = false;                  // Answer::logits() and hidden() are going to be read
   std::atomic<bool>* cancel = nullptr;      // ends the answer once it is true; null = the answer has its own
 };
+
+// May take a while. Fails where the options ask for what no grammar can hold to.
+Grammars compile(const Model& model, const AnswerOptions& options);
 
 enum class Ending : std::uint8_t { none, stop, stop_text, tool_call, max_tokens, context, cancelled };
 std::string_view name_of(Ending ending);

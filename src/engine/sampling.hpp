@@ -15,7 +15,6 @@ struct SamplingOptions {
   std::optional<float> temperature, top_p, min_p, repetition, presence, frequency;
   std::optional<std::int32_t> top_k;
   std::optional<std::uint64_t> seed;  // none = a random one
-  std::uint32_t stream = 0;           // of the noise: one for each choice
   std::vector<std::pair<std::int32_t, float>> bias;  // added to the logit of an id
   std::uint32_t stream = 0;  // of noise: other ones give other answers for the same seed
 };

@@ -13,7 +13,7 @@ std::string number(int value) { return std::to_string(value); }
 std::string number(double value) { return text::number_text(value); }
 
 // As a label has it.
-std::string quoted(std::string_view value) {
+std::string in_quotes(std::string_view value) {
   std::string text = "\"";
   for (const char c : value) {
     if (c == '"' || c == '\\') text += '\\';
@@ -77,7 +77,7 @@ std::string Metrics::text(const Now& now) const {
   Page page;
   page.begin("counter", "lapidary_requests_total", "Requests answered, by endpoint and status.");
   for (const auto& [key, count] : requests)
-    page.line("lapidary_requests_total", "endpoint=" + quoted(key.first) + ",code=\"" + number(key.second) + "\"", count);
+    page.line("lapidary_requests_total", "endpoint=" + in_quotes(key.first) + ",code=\"" + number(key.second) + "\"", count);
   page.metric("counter", "lapidary_prompt_tokens_total", "Tokens of prompts, cached ones included.", tokens.prompt_tokens);
   page.metric("counter", "lapidary_prompt_tokens_cached_total", "Tokens of prompts that were not computed again.", tokens.cached_tokens);
   page.metric("counter", "lapidary_completion_tokens_total", "Tokens generated.", tokens.completion_tokens);
@@ -88,7 +88,7 @@ std::string Metrics::text(const Now& now) const {
   page.begin("counter", "lapidary_rounds_total", "Rounds, by the sessions in them.");
   for (const auto& [rows, count] : now.rounds_by_rows) page.line("lapidary_rounds_total", "rows=\"" + number(rows) + "\"", count);
   page.begin("counter", "lapidary_cancelled_total", "Requests that ended before their time, by why.");
-  for (const auto& [reason, count] : cancelled) page.line("lapidary_cancelled_total", "reason=" + quoted(reason), count);
+  for (const auto& [reason, count] : cancelled) page.line("lapidary_cancelled_total", "reason=" + in_quotes(reason), count);
   page.metric("counter", "lapidary_prefix_cache_evictions_total", "Beginnings of texts dropped for newer ones.", now.evictions);
   page.metric("gauge", "lapidary_requests_running", "Requests at work.", now.running);
   page.metric("gauge", "lapidary_requests_waiting", "Requests in the queue.", now.waiting);
@@ -97,7 +97,7 @@ std::string Metrics::text(const Now& now) const {
   page.metric("gauge", "lapidary_prefix_cache_bytes", "Bytes of the prefix cache in use.", now.cache_bytes);
   page.begin("gauge", "lapidary_build_info", "What runs.");
   page.line("lapidary_build_info",
-            "version=" + quoted(now.version) + ",model=" + quoted(now.model) + ",backend=" + quoted(now.backend) + ",numeric=" + quoted(now.numeric), 1);
+            "version=" + in_quotes(now.version) + ",model=" + in_quotes(now.model) + ",backend=" + in_quotes(now.backend) + ",numeric=" + in_quotes(now.numeric), 1);
   page.histogram("lapidary_queue_seconds", "Time in the queue.", queue_s);
   page.histogram("lapidary_time_to_first_token_seconds", "From a session's start to the first token.", first_token_s);
   page.histogram("lapidary_time_per_token_seconds", "After the first token, mean of a request.", token_s);

@@ -1,5 +1,7 @@
 #include "serve/prepare.hpp"
 
+#include <algorithm>
+
 #include "checkpoint/error.hpp"
 
 namespace lapidary::serve {
@@ -36,6 +38,20 @@ std::vector<engine::Prompt> prompts_of(const engine::Model& model, const Job& jo
                     .message = "[prompt] expected at most " + std::to_string(context - 1) + " tokens, which leaves room for one of the context's " +
                                std::to_string(context) + ", got " + std::to_string(prompt.ids.size())};
   return prompts;
+}
+
+engine::Grammars GrammarCache::get(const engine::Model& model, const engine::AnswerOptions& options) {
+  if (!options.schema && !options.json && !options.strict_tools) return engine::compile(model, options);
+  const auto text_of = [](const std::optional<text::Value>& value) { return value ? text::to_json(*value) : std::string(); };
+  const std::string key = text_of(options.schema) + (options.json ? "\nany\n" : "\n") + text_of(options.strict_tools);
+  auto found = std::ranges::find(kept_, key, &std::pair<std::string, engine::Grammars>::first);
+  if (found == kept_.end()) {
+    kept_.emplace_front(key, engine::compile(model, options));
+    if (kept_.size() > kMost) kept_.pop_back();
+  } else {
+    std::rotate(kept_.begin(), found, found + 1);
+  }
+  return kept_.front().second;
 }
 
 Worker::Worker() {

@@ -16,6 +16,16 @@ engine::Prompt prompt_of(const engine::Model& model, const ChatPrompt& chat);
 // Refuses what does not leave room for a token.
 std::vector<engine::Prompt> prompts_of(const engine::Model& model, const Job& job);
 
+// Those of the last requests: agents ask for the same again and again. On one thread.
+class GrammarCache {
+ public:
+  engine::Grammars get(const engine::Model& model, const engine::AnswerOptions& options);
+
+ private:
+  static constexpr std::size_t kMost = 64;
+  std::deque<std::pair<std::string, engine::Grammars>> kept_;  // by what they were compiled from, those used last in front
+};
+
 // Calls in the order they come, on a thread of its own.
 class Worker {
  public:

@@ -19,6 +19,7 @@
 #include "serve/routes.hpp"
 #include "serve/status.hpp"
 #include "serve/streams.hpp"
+#include "serve/systemd.hpp"
 #include "serve/tokens_api.hpp"
 
 namespace lapidary::serve {
@@ -99,7 +100,6 @@ class Server::Core final : public Handler {
   void end_when_drained();
   bool may_wait(std::size_t body_bytes) const;
   void answer_now(Exchange& exchange, const RouteInfo& route);
-  std::string body_of(Route route, std::string_view path);
   void answer_tokens(std::shared_ptr<Exchange> exchange, const RouteInfo& route, std::string body);
   void begin_call(std::shared_ptr<Exchange> exchange, const RouteInfo& route, std::string key_name, std::string body);
   void submit(const std::shared_ptr<Call>& call, std::shared_ptr<Ticket> ticket, Request request);
@@ -110,7 +110,7 @@ class Server::Core final : public Handler {
   void cancel(const std::shared_ptr<Call>& call, std::string_view reason, const std::optional<Refusal>& refusal);
   void close(const std::shared_ptr<Call>& call);
   void log(const Head& head, const RouteInfo& route, const std::string& key_name, int status, const std::string& rest = "");
-  void log(const Call& call, const Done& done);
+  void log(Call& call, const Done& done);
   void answer(Exchange& exchange, const RouteInfo& route, Response response);
   std::string metrics_text();
 
@@ -129,6 +129,7 @@ class Server::Core final : public Handler {
   std::set<std::shared_ptr<Call>> calls_;                       // all that are not over
   std::unordered_map<const Ticket*, std::shared_ptr<Call>> by_ticket_;
   int tokens_requests_ = 0;                                     // that the worker has
+  GrammarCache grammars_;                                       // the worker's
   HttpServer http_;
   std::unique_ptr<Streams> streams_;
   std::unique_ptr<Worker> worker_;
@@ -154,6 +155,7 @@ void Server::Core::load() {
       streams_ = std::move(*streams);
       worker_ = std::make_unique<Worker>();
       ready_s_ = now_s();
+      tell_supervisor("READY=1");
       if (state_ == State::loading) state_ = State::ready;
       const link::MemoryPlan& plan = model_->program.plan;
       const std::string assistant = model_->assistant();
@@ -291,7 +293,7 @@ bool Server::Core::may_wait(std::size_t body_bytes) const {
 
 void Server::Core::answer_tokens(std::shared_ptr<Exchange> exchange, const RouteInfo& route, std::string body) {
   ++tokens_requests_;
-  worker_->post([this, exchange, route, body = std::move(body)] {
+  worker_->post([this, exchange = std::move(exchange), route, body = std::move(body)]() mutable {
     Response response;
     try {
       const text::Value value = parse_body(body);
@@ -315,7 +317,7 @@ void Server::Core::answer_tokens(std::shared_ptr<Exchange> exchange, const Route
     } catch (const std::exception&) {
       response = response_of(internal_error(), route, exchange->head().request_id);
     }
-    http_.post([this, exchange, route, response = std::move(response)]() mutable {
+    http_.post([this, exchange = std::move(exchange), route, response = std::move(response)]() mutable {  // it ends on that thread
       --tokens_requests_;
       answer(*exchange, route, std::move(response));
       end_when_drained();
@@ -324,12 +326,12 @@ void Server::Core::answer_tokens(std::shared_ptr<Exchange> exchange, const Route
 }
 
 void Server::Core::begin_call(std::shared_ptr<Exchange> exchange, const RouteInfo& route, std::string key_name, std::string body) {
-  const auto call = std::make_shared<Call>(exchange, route, std::move(key_name), body.size());
+  auto call = std::make_shared<Call>(exchange, route, std::move(key_name), body.size());
   calls_.insert(call);
   exchange->on_gone([this, weak = std::weak_ptr(call)] {
     if (const auto call = weak.lock()) cancel(call, "client", std::nullopt);
   });
-  worker_->post([this, call, route, body = std::move(body)] {
+  worker_->post([this, call, route, body = std::move(body)]() mutable {
     auto ticket = std::make_shared<Ticket>();
     auto request = std::make_shared<Request>();
     Refusal refusal{.status = 0};
@@ -338,7 +340,7 @@ void Server::Core::begin_call(std::shared_ptr<Exchange> exchange, const RouteInf
       ticket->prompts = prompts_of(*model_, request->job);
       ticket->job = std::move(request->job);
       ticket->space = (options_.shares_prefixes ? "" : call->key_name()) + '\0' + ticket->job.cache_salt;
-      compile(*model_, ticket->job.options);
+      ticket->job.options.grammars = grammars_.get(*model_, ticket->job.options);
     } catch (const Refusal& why) {
       refusal = why;
     } catch (const Error& error) {
@@ -347,7 +349,7 @@ void Server::Core::begin_call(std::shared_ptr<Exchange> exchange, const RouteInf
       say_("[" + call->exchange().head().request_id + "] " + error.what());
       refusal = internal_error();
     }
-    http_.post([this, call, ticket, request, refusal] {
+    http_.post([this, call = std::move(call), ticket = std::move(ticket), request = std::move(request), refusal] {
       if (call->state() == Call::State::over) return close(call);
       if (refusal.status == 0) return submit(call, ticket, std::move(*request));
       call->refuse(refusal);
@@ -457,6 +459,7 @@ void Server::Core::close(const std::shared_ptr<Call>& call) {
 void Server::Core::begin_draining() {
   if (state_ == State::draining) return;
   state_ = State::draining;
+  tell_supervisor("STOPPING=1");
   say_("draining: " + std::to_string(calls_.size()) + " requests at work");
   const auto all = calls_;
   for (const auto& call : all)
@@ -486,7 +489,7 @@ void Server::Core::log(const Head& head, const RouteInfo& route, const std::stri
        std::to_string(status) + rest);
 }
 
-void Server::Core::log(const Call& call, const Done& done) {
+void Server::Core::log(Call& call, const Done& done) {
   const Usage& usage = done.outcome.usage;
   char rest[256];
   std::snprintf(rest, sizeof rest, " prompt %lld cached %lld generated %lld queue %.3f s first %.3f s %.1f tok/s drafts %lld of %lld%s%s",
@@ -495,8 +498,7 @@ void Server::Core::log(const Call& call, const Done& done) {
                 done.outcome.predicted_per_second, static_cast<long long>(usage.accepted_drafts),
                 static_cast<long long>(usage.accepted_drafts + usage.rejected_drafts), call.cancelled_by.empty() ? "" : " cancelled: ",
                 std::string(call.cancelled_by).c_str());
-  Call& mutable_call = const_cast<Call&>(call);
-  log(mutable_call.exchange().head(), call.route(), call.key_name(), call.status, rest);
+  log(call.exchange().head(), call.route(), call.key_name(), call.status, rest);
 }
 
 Server::Server(ServerOptions options, std::function<std::unique_ptr<engine::Model>()> load, std::function<void(const std::string&)> say)

@@ -17,6 +17,14 @@ ChatPrompt read_conversation(Fields& body, const Facts& facts) {
   return prompt;
 }
 
+// Special tokens by their names.
+std::string text_of(std::span<const std::int32_t> ids, const text::Tokenizer& tokenizer) {
+  text::Detokenizer detokenizer(tokenizer, true);
+  std::string text;
+  for (const std::int32_t id : ids) text += detokenizer.push(id);
+  return text + detokenizer.finish();
+}
+
 }  // namespace
 
 TokenizeRequest read_tokenize(const Value& given, const Facts& facts) {
@@ -73,12 +81,11 @@ std::string tokens_body(std::span<const std::int32_t> ids, bool with_pieces, con
 }
 
 std::string content_body(std::span<const std::int32_t> ids, const text::Tokenizer& tokenizer) {
-  text::Detokenizer detokenizer(tokenizer, true);
-  std::string content;
-  for (const std::int32_t id : ids) content += detokenizer.push(id);
-  return text::to_json(Value::Object{{"content", content + detokenizer.finish()}});
+  return text::to_json(Value::Object{{"content", text_of(ids, tokenizer)}});
 }
 
-std::string prompt_body(std::span<const text::Span> prompt) { return text::to_json(Value::Object{{"prompt", text::joined(prompt)}}); }
+std::string prompt_body(std::span<const std::int32_t> ids, const text::Tokenizer& tokenizer) {
+  return text::to_json(Value::Object{{"prompt", text_of(ids, tokenizer)}});
+}
 
 }  // namespace lapidary::serve

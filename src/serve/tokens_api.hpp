@@ -31,6 +31,6 @@ std::vector<std::int32_t> ids_of(const PlainText& text, const text::Tokenizer& t
 // {"tokens":[...]}, {"content"} and {"prompt"}.
 std::string tokens_body(std::span<const std::int32_t> ids, bool with_pieces, const text::Tokenizer& tokenizer);
 std::string content_body(std::span<const std::int32_t> ids, const text::Tokenizer& tokenizer);
-std::string prompt_body(std::span<const text::Span> prompt);
+std::string prompt_body(std::span<const std::int32_t> ids, const text::Tokenizer& tokenizer);
 
 }  // namespace lapidary::serve

@@ -59,7 +59,7 @@ suite<"tokens"> tokens = [] {
     expect(request.with_pieces && std::get<ChatPrompt>(request.content).think);
     const ChatPrompt prompt = read_apply_template(
         parse_body(R"({"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"f"}}]})"), facts());
-    expect(prompt_body(text::render(prompt.messages, prompt.tools, {}, {})) ==
+    expect(prompt_body(pebble().encode(text::render(prompt.messages, prompt.tools, {}, {})), pebble()) ==
            R"({"prompt":"<bos><|turn>system\n<|tool>declaration:f{description:<|\"|><|\"|>}<tool|><turn|>\n<|turn>user\nhi<turn|>\n<|turn>model\n<|channel>thought\n<channel|>"})");
   };
 
