@@ -1,6 +1,6 @@
 // What a chat completion answers, whole or in chunks.
 #include "serve/events.hpp"
-#include "serve/openai_fields.hpp"
+#include "serve/openai_writer.hpp"
 
 namespace lapidary::serve {
 namespace {
