@@ -176,7 +176,7 @@ class Chat {
 
   void load(const std::string& path) {
     const Value loaded = read_json_input(path);
-    engine::Prompt::of_messages(*model_, loaded, {}, false);  // refuses what is not a conversation
+    engine::Prompt::of_messages(*model_, loaded, {}, {});  // refuses what is not a conversation
     messages_ = *loaded.array();
     std::cerr << "loaded " << messages_.size() << " messages from " << path << std::endl;
   }
@@ -185,7 +185,7 @@ class Chat {
     if (!text::is_utf8(prompt)) fail(ErrorKind::bad_utf8, "message", "expected UTF-8, got other bytes");
     Value::Array messages = messages_;
     messages.push_back(Value::Object{{"role", "user"}, {"content", prompt}});
-    engine::Prompt asked = engine::Prompt::of_messages(*model_, messages, tools_, flags_.answer.think);
+    engine::Prompt asked = engine::Prompt::of_messages(*model_, messages, tools_, {.think = flags_.answer.think});
     const std::int32_t room = conversation_.session.capacity();
     if (asked.ids.size() >= static_cast<std::size_t>(room))
       fail(ErrorKind::usage, "context", "expected fewer than " + std::to_string(room) + " tokens, got " +

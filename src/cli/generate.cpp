@@ -53,7 +53,7 @@ Value read_messages(const GenerateFlags& flags) {
   return messages;
 }
 
-Value value_of(const text::Event& event) {
+Value value_of(const engine::Event& event) {
   Value::Object object;
   if (!event.reasoning.empty()) object.emplace_back("reasoning", event.reasoning);
   if (!event.content.empty()) object.emplace_back("text", event.content);
@@ -107,7 +107,7 @@ int run(const GenerateFlags& flags) {
   engine::Conversation conversation(model);
   engine::Answer answer(conversation,
                         flags.raw ? engine::Prompt::of_text(model, raw)
-                                  : engine::Prompt::of_messages(model, messages, tools, flags.answer.think),
+                                  : engine::Prompt::of_messages(model, messages, tools, {.think = flags.answer.think}),
                         options);
 
   const InterruptGuard guard(answer);

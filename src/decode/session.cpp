@@ -66,9 +66,10 @@ void Session::begin_prompt(std::span<const std::int32_t> tokens, const graph::Re
   prompt_request_ = request;
 }
 
-void Session::turn() {
-  assert(in_prompt());
-  const std::span<const std::int32_t> tokens = prompt_.first(std::min<std::size_t>(program_.plan.chunk_rows, prompt_.size()));
+void Session::turn(int most_rows) {
+  assert(in_prompt() && most_rows > 0);
+  const auto rows = static_cast<std::size_t>(std::min(program_.plan.chunk_rows, most_rows));
+  const std::span<const std::int32_t> tokens = prompt_.first(std::min(rows, prompt_.size()));
   graph::Chunk chunk = rows_of(tokens);
   const bool last = tokens.size() == prompt_.size();
   if (last) {
