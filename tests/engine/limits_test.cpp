@@ -106,7 +106,7 @@ const suite<"limits"> limits = [] {
         options.sampling.bias = {{1, -100.0f}, {6, -100.0f}, {14, -100.0f}};  // it would go on
         if (strict) options.strict_tools = pebble_tools();
         options.calls = calls;
-        options.max_tokens = 60;
+        options.max_tokens = 30;
         const auto longer = played(pebble.model, asked_with_tools(pebble.model, kWeather), options);
         expect(longer.calls.size() >= 1u && longer.ending == Ending::max_tokens);
         options.single_call = true;
