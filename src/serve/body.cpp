@@ -30,7 +30,7 @@ std::string_view fault_of(const Value& value, int levels_left) {
 
 Value parse(std::string_view json, const std::string& where, const std::string& path) {
   const auto refuse = [&](std::string_view what) -> Value {
-    throw Refusal{.message = "[" + where + "] " + std::string(what), .param = path};
+    throw Refusal{.code = path.empty() ? "" : kInvalidValue, .message = "[" + where + "] " + std::string(what), .param = path};
   };
   Value value;
   try {

@@ -96,6 +96,16 @@ std::optional<std::int32_t> read_max_tokens(Fields& fields, std::string_view nam
   return given ? std::optional(static_cast<std::int32_t>(std::min<std::int64_t>(*given, kMaxInt32))) : std::nullopt;
 }
 
+std::vector<std::int32_t> read_ids(const Value::Array& given, const std::string& path, std::int32_t vocab) {
+  std::vector<std::int32_t> ids;
+  for (const Value& id : given) {
+    if (!id.integer() || *id.integer() < 0 || *id.integer() >= vocab)
+      refuse_value(path_at(path, ids.size()), "a token id from 0 to " + std::to_string(vocab - 1), &id);
+    ids.push_back(static_cast<std::int32_t>(*id.integer()));
+  }
+  return ids;
+}
+
 std::string read_cache_salt(Fields& fields) {
   const std::string* salt = fields.text("cache_salt");
   return salt ? *salt : "";

@@ -21,6 +21,8 @@ engine::SamplingOptions read_sampling(Fields& fields, const Facts& facts);
 std::vector<std::string> read_stops(Fields& fields, std::string_view name);
 // At least 1. More than any context holds is no error.
 std::optional<std::int32_t> read_max_tokens(Fields& fields, std::string_view name);
+// Token ids, all in the vocabulary.
+std::vector<std::int32_t> read_ids(const text::Value::Array& given, const std::string& path, std::int32_t vocab);
 std::string read_cache_salt(Fields& fields);
 std::optional<int> read_thinking_budget(Fields& fields);  // thinking_budget_tokens
 
