@@ -143,7 +143,8 @@ class ResponseWriter final : public AnswerWriter {
         open({.kind = Item::Kind::call, .id = "fc_" + random_id_(), .call_id = "call_" + random_id_(), .name = call.name});
     Item& item = items_.back();
     item.text = text::to_json(call.arguments);
-    events += tell("response.function_call_arguments.delta", {{"item_id", item.id}, {"output_index", output_index()}, {"delta", item.text}});
+    events += tell("response.function_call_arguments.delta",
+                   {{"item_id", item.id}, {"output_index", output_index()}, {"delta", item.text}});
     return events + close("completed");
   }
 

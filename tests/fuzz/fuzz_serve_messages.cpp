@@ -16,12 +16,13 @@ using namespace lapidary::serve;
 constexpr std::size_t kMaxErrorBytes = 2000;
 
 constexpr const char* kWords[] = {
-    "input", "messages", "role", "content", "user", "assistant", "system", "type", "text", "message", "input_text", "output_text", "function_call",
-    "function_call_output", "call_id", "c", "name", "arguments", "{}", "output", "reasoning", "reasoning_text", "summary", "instructions", "tools",
-    "function", "parameters", "input_schema", "strict", "object", "tool_choice", "none", "auto", "any", "tool", "required", "tool_use", "tool_result",
-    "tool_use_id", "id", "is_error", "thinking", "signature", "enabled", "adaptive", "budget_tokens", "max_tokens", "max_output_tokens", "format",
-    "json_schema", "schema", "output_config", "effort", "include", "message.output_text.logprobs", "top_logprobs", "stream", "stop_sequences", "seed",
-    "store", "metadata", "cache_control", "image", "previous_response_id", "\xc3\xa9", ""};
+    "input", "messages", "role", "content", "user", "assistant", "system", "type", "text", "message", "input_text",
+    "output_text", "function_call", "function_call_output", "call_id", "c", "name", "arguments", "{}", "output", "reasoning",
+    "reasoning_text", "summary", "instructions", "tools", "function", "parameters", "input_schema", "strict", "object",
+    "tool_choice", "none", "auto", "any", "tool", "required", "tool_use", "tool_result", "tool_use_id", "id", "is_error",
+    "thinking", "signature", "enabled", "adaptive", "budget_tokens", "max_tokens", "max_output_tokens", "format", "json_schema",
+    "schema", "output_config", "effort", "include", "message.output_text.logprobs", "top_logprobs", "stream", "stop_sequences",
+    "seed", "store", "metadata", "cache_control", "image", "previous_response_id", "\xc3\xa9", ""};
 
 void check(bool holds) {
   if (!holds) std::abort();
