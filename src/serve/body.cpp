@@ -1,8 +1,9 @@
 #include "serve/body.hpp"
 
+#include <algorithm>
+
 #include "checkpoint/error.hpp"
 #include "serve/fields.hpp"
-#include "text/utf8.hpp"
 
 namespace lapidary::serve {
 namespace {
@@ -11,21 +12,11 @@ using text::Value;
 
 constexpr int kMaxLevels = 64;
 
-// The parser takes more levels, and writes a lone surrogate as three bytes that are no UTF-8.
-std::string_view fault_of(const Value& value, int levels_left) {
-  if (const std::string* text = value.string()) return text::is_utf8(*text) ? "" : "expected pairs of surrogates, got a lone one";
-  if (!value.array() && !value.object()) return "";
-  if (levels_left == 0) return "expected at most 64 levels, got more";
-  std::string_view fault;
-  if (const Value::Array* items = value.array()) {
-    for (auto item = items->begin(); fault.empty() && item != items->end(); ++item) fault = fault_of(*item, levels_left - 1);
-    return fault;
-  }
-  for (auto field = value.object()->begin(); fault.empty() && field != value.object()->end(); ++field) {
-    fault = fault_of(Value(field->first), levels_left - 1);
-    if (fault.empty()) fault = fault_of(field->second, levels_left - 1);
-  }
-  return fault;
+// The parser takes more.
+bool is_deeper(const Value& value, int levels) {
+  const auto below = [&](const Value& inner) { return is_deeper(inner, levels - 1); };
+  if (value.array()) return levels == 0 || std::ranges::any_of(*value.array(), below);
+  return value.object() && (levels == 0 || std::ranges::any_of(*value.object(), below, &std::pair<std::string, Value>::second));
 }
 
 Value parse(std::string_view json, const std::string& where, const std::string& path) {
@@ -39,7 +30,7 @@ Value parse(std::string_view json, const std::string& where, const std::string& 
     refuse(error.what);
   }
   if (!value.object()) refuse("expected an object, got " + shown(value));
-  if (const std::string_view fault = fault_of(value, kMaxLevels); !fault.empty()) refuse(fault);
+  if (is_deeper(value, kMaxLevels)) refuse("expected at most " + std::to_string(kMaxLevels) + " levels, got more");
   return value;
 }
 

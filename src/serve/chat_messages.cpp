@@ -1,6 +1,6 @@
 #include "serve/chat_messages.hpp"
 
-#include <algorithm>
+#include <unordered_set>
 
 #include "serve/body.hpp"
 
@@ -9,7 +9,7 @@ namespace {
 
 using text::Value;
 
-constexpr std::size_t kMaxMessages = 4096;
+constexpr std::size_t kMaxMessages = 4096, kMaxCalls = 1024;  // calls of one message
 
 class MessageReader {
  public:
@@ -36,8 +36,11 @@ class MessageReader {
     call_ids_.clear();
     if (const auto text = reasoning(fields)) message.emplace_back("reasoning", *text);
     Value::Array calls;
-    if (const Value::Array* given = fields.list("tool_calls"))
-      for (const Value& call : *given) calls.push_back(read_call(call, path_at(fields.path_of("tool_calls"), calls.size())));
+    if (const Value::Array* given = fields.list("tool_calls")) {
+      const std::string path = fields.path_of("tool_calls");
+      if (given->size() > kMaxCalls) refuse(path, "expected at most " + std::to_string(kMaxCalls) + " calls, got " + std::to_string(given->size()));
+      for (const Value& call : *given) calls.push_back(read_call(call, path_at(path, calls.size())));
+    }
     const Value* text = fields.find("content");
     if (!text && calls.empty()) refuse_value(fields.path_of("content"), "a text or a list of parts", nullptr);
     message.emplace_back("content", text ? content(fields, *text) : Value());
@@ -54,8 +57,7 @@ class MessageReader {
   Value read_call(const Value& given, const std::string& path) {
     Fields call(given, path, Absent::null_or_empty);
     const std::string& id = call.need_text("id");
-    if (std::ranges::find(call_ids_, id) != call_ids_.end()) refuse(call.path_of("id"), "expected an id of its own, got " + shown(id) + " again");
-    call_ids_.push_back(id);
+    if (!call_ids_.insert(id).second) refuse(call.path_of("id"), "expected an id of its own, got " + shown(id) + " again");
     call.one_of("type", {"function"});
     Fields function(call.need("function", "an object"), call.path_of("function"), Absent::null_or_empty);
     const std::string& name = function.need_text("name");
@@ -69,12 +71,12 @@ class MessageReader {
   // The template puts results behind the calls that they follow, and has no other place for them.
   std::string answered_call(Fields& fields) const {
     const std::string& id = fields.need_text("tool_call_id");
-    if (std::ranges::find(call_ids_, id) == call_ids_.end())
+    if (!call_ids_.contains(id))
       refuse(fields.path_of("tool_call_id"), "expected a call of the assistant's message before it, got " + shown(id));
     return id;
   }
 
-  std::vector<std::string> call_ids_;  // that tool messages may answer now
+  std::unordered_set<std::string> call_ids_;  // that tool messages may answer now
 };
 
 bool read_thinking(Fields& body, ChatPrompt& prompt, bool thinks) {

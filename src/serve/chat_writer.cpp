@@ -1,6 +1,6 @@
 // What a chat completion answers, whole or in chunks.
 #include "serve/events.hpp"
-#include "serve/openai_fields.hpp"
+#include "serve/openai_writer.hpp"
 
 namespace lapidary::serve {
 namespace {
@@ -53,7 +53,8 @@ class ChatWriter final : public OpenAiWriter {
     state.content += delta.content;
     state.entries.insert(state.entries.end(), entries.begin(), entries.end());
     for (const text::ToolCall& call : delta.calls)
-      state.calls.push_back(Value::Object{{"id", call_id()}, {"type", "function"}, {"function", function(call.name, text::to_json(call.arguments))}});
+      state.calls.push_back(Value::Object{
+          {"id", call_id()}, {"type", "function"}, {"function", function(call.name, text::to_json(call.arguments))}});
     return "";
   }
 
@@ -72,7 +73,8 @@ class ChatWriter final : public OpenAiWriter {
   }
 
   static Value choice(int index, Value::Object delta, Value logprobs = {}, Value finish_reason = {}) {
-    return Value::Object{{"index", index}, {"delta", std::move(delta)}, {"logprobs", std::move(logprobs)}, {"finish_reason", std::move(finish_reason)}};
+    return Value::Object{{"index", index}, {"delta", std::move(delta)}, {"logprobs", std::move(logprobs)},
+                         {"finish_reason", std::move(finish_reason)}};
   }
 
   static Value logprobs(Value::Array entries) { return Value::Object{{"content", std::move(entries)}, {"refusal", Value()}}; }

@@ -1,5 +1,6 @@
+#include "serve/openai_writer.hpp"
+
 #include "serve/events.hpp"
-#include "serve/openai_fields.hpp"
 
 namespace lapidary::serve {
 namespace {

@@ -59,16 +59,19 @@ void apply_tools(const Tools& tools, const ToolChoice& choice, engine::AnswerOpt
   Value::Array held;
   for (const Tool& tool : tools.all()) {
     const bool is_held = tool.strict || options.calls == Calls::required;
-    if (choice.kind != Kind::named || tool.name == choice.name) held.push_back(declaration(tool, is_held ? tool.parameters : any_arguments(tool)));
+    if (choice.kind != Kind::named || tool.name == choice.name)
+      held.push_back(declaration(tool, is_held ? tool.parameters : any_arguments(tool)));
   }
   if (options.calls == Calls::required && held.empty())
-    refuse(choice.path, choice.kind == Kind::named ? "expected a declared tool, got " + shown(choice.name) : "expected tools to choose from, got none");
+    refuse(choice.path, choice.kind == Kind::named ? "expected a declared tool, got " + shown(choice.name)
+                                                   : "expected tools to choose from, got none");
   const bool any_strict = std::ranges::any_of(tools.all(), &Tool::strict);
   if (options.calls == Calls::required || (options.calls == Calls::automatic && any_strict)) options.strict_tools = std::move(held);
 }
 
 void check_format_and_tools(const Tools& tools, const engine::AnswerOptions& options, const std::string& format_path) {
-  if (!tools.empty() && options.schema) refuse(format_path, "not supported together with tools: expected one of them, got both", kUnsupportedParameter);
+  if (!tools.empty() && options.schema)
+    refuse(format_path, "not supported together with tools: expected one of them, got both", kUnsupportedParameter);
 }
 
 }  // namespace lapidary::serve

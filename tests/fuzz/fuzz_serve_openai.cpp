@@ -53,8 +53,9 @@ void check_reading(Read read) {
   try {
     read();
   } catch (const Refusal& refusal) {
-    check((refusal.status == 400 || refusal.status == 404) && refusal.message.starts_with("["));
-    check(text::parse_json(openai_error(refusal), "error").find("error") != nullptr);
+    const std::string error = openai_error(refusal);
+    check((refusal.status == 400 || refusal.status == 404) && refusal.message.starts_with("[") && error.size() < 2000);
+    check(text::parse_json(error, "error").find("error") != nullptr);
   }
 }
 

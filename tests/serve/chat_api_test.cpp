@@ -1,7 +1,5 @@
 #include <boost/ut.hpp>
 
-#include <cmath>
-
 #include "serve/requests.hpp"
 #include "text/chat.hpp"
 
@@ -14,11 +12,14 @@ using text::Value;
 using Calls = engine::AnswerOptions::Calls;
 
 const std::string kAsked = R"({"messages":[{"role":"user","content":"hi"}]})";
-const std::string kTool = R"({"type":"function","function":{"name":"add","description":"Adds","parameters":{"type":"object","properties":{"a":{"type":"integer"}}}}})";
+const std::string kTool =
+    R"({"type":"function","function":{"name":"add","description":"Adds","parameters":{"type":"object","properties":{"a":{"type":"integer"}}}}})";
 
 Request read(const std::string& body, const Facts& facts = some_facts()) { return read_chat(parse_body(body), facts); }
 Job job_with(const std::string& field) { return read(with_field(kAsked, field)).job; }
-std::string verdict(const std::string& field) { return verdict_of([&] { read(with_field(kAsked, field)); }); }
+std::string verdict(const std::string& field) {
+  return verdict_of([&] { read(with_field(kAsked, field)); });
+}
 std::string messages_verdict(const std::string& messages, const std::string& field = "") {
   return verdict_of([&] { read(with_field(R"({"messages":)" + messages + "}", field)); });
 }
@@ -30,37 +31,16 @@ std::string prompt_of(const std::string& body) {
                                    {.enable_thinking = prompt.think, .preserve_thinking = prompt.preserve_thinking}));
 }
 
-// One answer, in small steps: thought, text, a call; the log probabilities of the text.
-std::string answer_with(AnswerWriter& writer, bool logprobs) {
-  std::string out = writer.begin({.prompt_tokens = 9});
-  out += writer.add({.index = 0, .reasoning = "Hm"});
-  out += writer.add({.index = 0, .reasoning = ".", .content = "A "});
-  Delta euro{.index = 0, .content = "€"};
-  if (logprobs) {
-    euro.logprobs.push_back({.chosen = {7, "\xe2\x82", -0.5f}, .top = {{7, "\xe2\x82", -0.5f}, {8, "b", -INFINITY}}});
-    euro.logprobs.push_back({.chosen = {9, "\xac", -0.25f}, .top = {}});
-  }
-  out += writer.add(euro);
-  out += writer.add({.index = 0});
-  out += writer.add({.index = 0, .calls = {{"add", Value::Object{{"b", 1}, {"a", "x\n"}}}, {"nop", Value::Object{}}}});
-  out += writer.end({.index = 0, .finish = Finish::tool_calls});
-  out += writer.finish({.usage = {.prompt_tokens = 9, .cached_tokens = 4, .completion_tokens = 12, .reasoning_tokens = 5, .accepted_drafts = 3, .rejected_drafts = 2},
-                        .seed = ~std::uint64_t{0}, .prompt_ms = 2.5, .predicted_ms = 10, .predicted_per_second = 110});
-  return out;
-}
-
-constexpr const char* kUsage =
-    R"({"prompt_tokens":9,"completion_tokens":12,"total_tokens":21,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":5,"accepted_prediction_tokens":3,"rejected_prediction_tokens":2}})";
-constexpr const char* kEnd =
-    R"("seed":-1,"timings":{"prompt_n":5,"cache_n":4,"prompt_ms":2.5,"predicted_n":12,"predicted_ms":10.0,"predicted_per_second":110.0,"draft_n":5,"draft_n_accepted":3}})";
-
 suite<"chat completions"> chat = [] {
   "fields that are honoured"_test = [] {
     const Job plain = job_with("");
-    expect(plain.choices == 1 && plain.options.max_tokens == 0 && plain.options.logprobs == -1 && !plain.options.sampling.seed && plain.options.calls == Calls::automatic);
+    expect(plain.choices == 1 && plain.options.max_tokens == 0 && plain.options.logprobs == -1 && !plain.options.sampling.seed &&
+           plain.options.calls == Calls::automatic);
     expect(!std::get<ChatPrompt>(plain.prompt).think && std::get<ChatPrompt>(plain.prompt).tools.is_null());
 
-    const auto sampling = job_with(R"("temperature":0.5,"top_p":1,"top_k":0,"min_p":0.25,"presence_penalty":-2,"frequency_penalty":2,"repetition_penalty":0.01)").options.sampling;
+    const auto sampling =
+        job_with(R"("temperature":0.5,"top_p":1,"top_k":0,"min_p":0.25,"presence_penalty":-2,"frequency_penalty":2,"repetition_penalty":0.01)")
+            .options.sampling;
     expect(sampling.temperature == 0.5f && sampling.top_p == 1.0f && sampling.top_k == 0 && sampling.min_p == 0.25f);
     expect(sampling.presence == -2.0f && sampling.frequency == 2.0f && sampling.repetition == 0.01f);
     expect(job_with(R"("seed":-1)").options.sampling.seed == ~std::uint64_t{0});
@@ -87,10 +67,12 @@ suite<"chat completions"> chat = [] {
   "formats"_test = [] {
     expect(!job_with(R"("response_format":{"type":"text"})").options.schema);
     expect(*job_with(R"("response_format":{"type":"json_object"})").options.schema == Value(Value::Object{{"type", "object"}}));
-    expect(*job_with(R"("response_format":{"type":"json_schema","json_schema":{"name":"n","description":"d","strict":false,"schema":{"type":"array"}}})").options.schema ==
-           Value(Value::Object{{"type", "array"}}));
+    expect(
+        *job_with(R"("response_format":{"type":"json_schema","json_schema":{"name":"n","description":"d","strict":false,"schema":{"type":"array"}}})")
+             .options.schema == Value(Value::Object{{"type", "array"}}));
     expect(verdict(R"("response_format":{"type":"json_schema","json_schema":{"name":"n"}})") == "response_format.json_schema.schema invalid_value");
-    expect(verdict(R"("response_format":{"type":"json_schema","json_schema":{"schema":true}})") == "response_format.json_schema.schema invalid_value");
+    expect(verdict(R"("response_format":{"type":"json_schema","json_schema":{"schema":true}})") ==
+           "response_format.json_schema.schema invalid_value");
     expect(verdict(R"("response_format":{"type":"json_schema"})") == "response_format.json_schema invalid_value");
     expect(verdict(R"("response_format":{"type":"grammar"})") == "response_format.type invalid_value");
     expect(verdict(R"("response_format":{})") == "response_format.type invalid_value");
@@ -108,8 +90,10 @@ suite<"chat completions"> chat = [] {
     };
     expect(!thinks("", false) && thinks("", true));
     expect(!thinks(R"("reasoning_effort":"none")", true));
-    for (const char* effort : {"minimal", "low", "medium", "high", "xhigh", "max"}) expect(thinks(R"("reasoning_effort":")" + std::string(effort) + "\"", false));
-    expect(thinks(R"("chat_template_kwargs":{"enable_thinking":true})", false) && !thinks(R"("chat_template_kwargs":{"enable_thinking":false})", true));
+    for (const char* effort : {"minimal", "low", "medium", "high", "xhigh", "max"})
+      expect(thinks(R"("reasoning_effort":")" + std::string(effort) + "\"", false));
+    expect(thinks(R"("chat_template_kwargs":{"enable_thinking":true})", false) &&
+           !thinks(R"("chat_template_kwargs":{"enable_thinking":false})", true));
     expect(thinks(R"("chat_template_kwargs":{"enable_thinking":true},"reasoning_effort":"low")", false));
     expect(std::get<ChatPrompt>(job_with(R"("chat_template_kwargs":{"preserve_thinking":true})").prompt).preserve_thinking);
     expect(verdict(R"("chat_template_kwargs":{"enable_thinking":false},"reasoning_effort":"low")") == "reasoning_effort invalid_value");
@@ -149,35 +133,71 @@ suite<"chat completions"> chat = [] {
              {R"("tools":[{"type":"function","function":{"name":"a","strict":1}}])", "tools[0].function.strict invalid_value"},
              {R"("tools":[{"type":"function","function":{"name":"a","description":1}}])", "tools[0].function.description invalid_value"},
              {"\"tools\":[" + kTool + "," + kTool + "]", "tools[1].function.name invalid_value"},
-             {R"("tools":{})", "tools invalid_value"}, {R"("tools":[1])", "tools[0] invalid_value"}, {R"("parallel_tool_calls":"no")", "parallel_tool_calls invalid_value"}})
+             {R"("tools":{})", "tools invalid_value"},
+             {R"("tools":[1])", "tools[0] invalid_value"},
+             {R"("parallel_tool_calls":"no")", "parallel_tool_calls invalid_value"}})
       expect(verdict(field) == expected) << field << verdict(field);
   };
 
   "fields without effect"_test = [] {
-    for (const char* field : {R"("user":"u")", R"("metadata":{"a":"b"})", R"("safety_identifier":"s")", R"("prompt_cache_key":"k")", R"("prompt_cache_retention":"24h")",
-                              R"("prompt_cache_options":{"a":1})", R"("store":false)", R"("service_tier":"auto")", R"("service_tier":"default")", R"("modalities":["text"])",
-                              R"("verbosity":"medium")"})
+    for (const char* field : {R"("user":"u")", R"("metadata":{"a":"b"})", R"("safety_identifier":"s")", R"("prompt_cache_key":"k")",
+                              R"("prompt_cache_retention":"24h")", R"("prompt_cache_options":{"a":1})", R"("store":false)",
+                              R"("service_tier":"auto")", R"("service_tier":"default")", R"("modalities":["text"])", R"("verbosity":"medium")"})
       expect(verdict(field) == "ok") << field;
-    for (const auto& [field, name] : std::vector<std::pair<std::string, std::string>>{
-             {R"("store":true)", "store"}, {R"("service_tier":"flex")", "service_tier"}, {R"("modalities":["text","audio"])", "modalities"}, {R"("modalities":[])", "modalities"},
-             {R"("verbosity":"low")", "verbosity"}, {R"("functions":[])", "functions"}, {R"("function_call":"auto")", "function_call"}, {R"("audio":{})", "audio"},
-             {R"("web_search_options":{})", "web_search_options"}, {R"("moderation":{"model":"x"})", "moderation"}})
+    for (const auto& [field, name] : std::vector<std::pair<std::string, std::string>>{{R"("store":true)", "store"},
+                                                                                      {R"("service_tier":"flex")", "service_tier"},
+                                                                                      {R"("modalities":["text","audio"])", "modalities"},
+                                                                                      {R"("modalities":[])", "modalities"},
+                                                                                      {R"("verbosity":"low")", "verbosity"},
+                                                                                      {R"("functions":[])", "functions"},
+                                                                                      {R"("function_call":"auto")", "function_call"},
+                                                                                      {R"("audio":{})", "audio"},
+                                                                                      {R"("web_search_options":{})", "web_search_options"},
+                                                                                      {R"("moderation":{"model":"x"})", "moderation"}})
       expect(verdict(field) == name + " unsupported_parameter") << field;
     expect(refusal_from([] { job_with(R"("functions":[])"); })->message.find("tools") != std::string::npos);
   };
 
   "fields of a wrong kind, out of range, or unknown"_test = [] {
-    for (const auto& [name, values] : std::vector<std::pair<std::string, std::vector<std::string>>>{
-             {"temperature", {"2.1", "-0.1", "true", "\"1\"", "1e300"}}, {"top_p", {"1.1", "-1", "[]"}}, {"top_k", {"-1", "1.0", "2147483648"}}, {"min_p", {"2", "{}"}},
-             {"presence_penalty", {"2.5", "-3", "false"}}, {"frequency_penalty", {"3", "\"\""}}, {"repetition_penalty", {"0", "101"}},
-             {"seed", {"1.5", "9223372036854775808", "\"1\"", "true"}}, {"n", {"0", "9", "1.0", "true"}}, {"max_tokens", {"0", "-1", "1.5", "\"1\""}},
-             {"max_completion_tokens", {"0", "1.0"}}, {"logprobs", {"1", "\"true\""}}, {"top_logprobs", {"21", "-1", "true", "1"}}, {"stop", {"1", "\"\"", "{}"}},
-             {"stream", {"1", "\"yes\""}}, {"stream_options", {"{}", "true"}}, {"cache_salt", {"1"}}, {"thinking_budget_tokens", {"-1", "1.5"}},
-             {"reasoning_effort", {"\"some\"", "1", "true"}}, {"chat_template_kwargs", {"[]", "1"}}, {"continue_final_message", {"1", "true"}}, {"prediction", {"\"x\"", "[]"}},
-             {"response_format", {"\"json\"", "[]"}}, {"tool_choice", {"1", "true", "[]"}}, {"user", {"1"}}, {"metadata", {"\"x\"", "[]"}}, {"safety_identifier", {"{}"}},
-             {"prompt_cache_key", {"1"}}, {"prompt_cache_retention", {"1"}}, {"prompt_cache_options", {"\"x\""}}, {"store", {"0", "\"no\""}}, {"service_tier", {"1"}},
-             {"modalities", {"\"text\""}}, {"verbosity", {"1"}}, {"logit_bias", {"[]", "1"}}, {"model", {"1"}}})
-      for (const std::string& value : values) expect(verdict("\"" + name + "\":" + value) == name + " invalid_value") << name << value << verdict("\"" + name + "\":" + value);
+    for (const auto& [name, values] :
+         std::vector<std::pair<std::string, std::vector<std::string>>>{{"temperature", {"2.1", "-0.1", "true", "\"1\"", "1e300"}},
+                                                                       {"top_p", {"1.1", "-1", "[]"}},
+                                                                       {"top_k", {"-1", "1.0", "2147483648"}},
+                                                                       {"min_p", {"2", "{}"}},
+                                                                       {"presence_penalty", {"2.5", "-3", "false"}},
+                                                                       {"frequency_penalty", {"3", "\"\""}},
+                                                                       {"repetition_penalty", {"0", "101"}},
+                                                                       {"seed", {"1.5", "9223372036854775808", "\"1\"", "true"}},
+                                                                       {"n", {"0", "9", "1.0", "true"}},
+                                                                       {"max_tokens", {"0", "-1", "1.5", "\"1\""}},
+                                                                       {"max_completion_tokens", {"0", "1.0"}},
+                                                                       {"logprobs", {"1", "\"true\""}},
+                                                                       {"top_logprobs", {"21", "-1", "true", "1"}},
+                                                                       {"stop", {"1", "\"\"", "{}"}},
+                                                                       {"stream", {"1", "\"yes\""}},
+                                                                       {"stream_options", {"{}", "true"}},
+                                                                       {"cache_salt", {"1"}},
+                                                                       {"thinking_budget_tokens", {"-1", "1.5"}},
+                                                                       {"reasoning_effort", {"\"some\"", "1", "true"}},
+                                                                       {"chat_template_kwargs", {"[]", "1"}},
+                                                                       {"continue_final_message", {"1", "true"}},
+                                                                       {"prediction", {"\"x\"", "[]"}},
+                                                                       {"response_format", {"\"json\"", "[]"}},
+                                                                       {"tool_choice", {"1", "true", "[]"}},
+                                                                       {"user", {"1"}},
+                                                                       {"metadata", {"\"x\"", "[]"}},
+                                                                       {"safety_identifier", {"{}"}},
+                                                                       {"prompt_cache_key", {"1"}},
+                                                                       {"prompt_cache_retention", {"1"}},
+                                                                       {"prompt_cache_options", {"\"x\""}},
+                                                                       {"store", {"0", "\"no\""}},
+                                                                       {"service_tier", {"1"}},
+                                                                       {"modalities", {"\"text\""}},
+                                                                       {"verbosity", {"1"}},
+                                                                       {"logit_bias", {"[]", "1"}},
+                                                                       {"model", {"1"}}})
+      for (const std::string& value : values)
+        expect(verdict("\"" + name + "\":" + value) == name + " invalid_value") << name << value << verdict("\"" + name + "\":" + value);
     for (const char* name : {"grammar", "echo", "best_of", "suffix", "Temperature", "max_output_tokens", "parse_special", ""})
       expect(verdict("\"" + std::string(name) + "\":1") == std::string(name) + " unknown_parameter") << name;
     expect(verdict(R"("max_completion_tokens":6,"max_tokens":5)") == "max_tokens invalid_value");
@@ -187,9 +207,11 @@ suite<"chat completions"> chat = [] {
     expect(verdict(R"("stream":true,"stream_options":{"include_obfuscation":1})") == "stream_options.include_obfuscation invalid_value");
     for (const char* bias : {R"({"1000":1})", R"({"-1":1})", R"({"01":1})", R"({"+1":1})", R"({"x":1})", R"({"":1})", R"({"99999999999":1})"})
       expect(verdict("\"logit_bias\":" + std::string(bias)) == "logit_bias invalid_value") << bias;
-    expect(verdict(R"("logit_bias":{"5":101})") == "logit_bias.5 invalid_value" && verdict(R"("logit_bias":{"5":true})") == "logit_bias.5 invalid_value");
+    expect(verdict(R"("logit_bias":{"5":101})") == "logit_bias.5 invalid_value" &&
+           verdict(R"("logit_bias":{"5":true})") == "logit_bias.5 invalid_value");
     expect(verdict(R"("stop":["a",""])") == "stop[1] invalid_value" && verdict(R"("stop":[1])") == "stop[0] invalid_value");
-    expect(verdict(R"("stop":")" + std::string(257, 'x') + "\"") == "stop invalid_value" && verdict(R"("stop":")" + std::string(256, 'x') + "\"") == "ok");
+    expect(verdict(R"("stop":")" + std::string(257, 'x') + "\"") == "stop invalid_value" &&
+           verdict(R"("stop":")" + std::string(256, 'x') + "\"") == "ok");
     std::string many = "\"x\"";
     for (int i = 1; i < 16; ++i) many += ",\"x\"";
     expect(verdict("\"stop\":[" + many + "]") == "ok" && verdict("\"stop\":[" + many + ",\"x\"]") == "stop invalid_value");
@@ -202,11 +224,49 @@ suite<"chat completions"> chat = [] {
   };
 
   "null is the same as absent"_test = [] {
-    for (const char* name : {"model", "max_completion_tokens", "max_tokens", "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty",
-                             "repetition_penalty", "seed", "logit_bias", "stop", "n", "logprobs", "top_logprobs", "response_format", "tools", "tool_choice", "parallel_tool_calls",
-                             "stream", "stream_options", "reasoning_effort", "chat_template_kwargs", "continue_final_message", "prediction", "cache_salt", "thinking_budget_tokens",
-                             "user", "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "store", "service_tier", "modalities",
-                             "verbosity", "functions", "function_call", "audio", "web_search_options", "moderation"})
+    for (const char* name : {"model",
+                             "max_completion_tokens",
+                             "max_tokens",
+                             "temperature",
+                             "top_p",
+                             "top_k",
+                             "min_p",
+                             "presence_penalty",
+                             "frequency_penalty",
+                             "repetition_penalty",
+                             "seed",
+                             "logit_bias",
+                             "stop",
+                             "n",
+                             "logprobs",
+                             "top_logprobs",
+                             "response_format",
+                             "tools",
+                             "tool_choice",
+                             "parallel_tool_calls",
+                             "stream",
+                             "stream_options",
+                             "reasoning_effort",
+                             "chat_template_kwargs",
+                             "continue_final_message",
+                             "prediction",
+                             "cache_salt",
+                             "thinking_budget_tokens",
+                             "user",
+                             "metadata",
+                             "safety_identifier",
+                             "prompt_cache_key",
+                             "prompt_cache_retention",
+                             "prompt_cache_options",
+                             "store",
+                             "service_tier",
+                             "modalities",
+                             "verbosity",
+                             "functions",
+                             "function_call",
+                             "audio",
+                             "web_search_options",
+                             "moderation"})
       expect(verdict("\"" + std::string(name) + "\":null") == "ok") << name;
     expect(verdict_of([] { read(R"({"messages":null})"); }) == "messages invalid_value");
   };
@@ -220,15 +280,18 @@ suite<"chat completions"> chat = [] {
   };
 
   "messages become a prompt"_test = [] {
-    expect(prompt_of(R"({"messages":[{"role":"developer","content":"Be brief."},{"role":"user","content":[{"type":"text","text":"What is "},{"type":"text","text":"1+1?"}],"name":"Ann"}]})") ==
-           "<bos><|turn>system\nBe brief.<turn|>\n<|turn>user\nWhat is1+1?<turn|>\n<|turn>model\n<|channel>thought\n<channel|>");
+    expect(
+        prompt_of(
+            R"({"messages":[{"role":"developer","content":"Be brief."},{"role":"user","content":[{"type":"text","text":"What is "},{"type":"text","text":"1+1?"}],"name":"Ann"}]})") ==
+        "<bos><|turn>system\nBe brief.<turn|>\n<|turn>user\nWhat is1+1?<turn|>\n<|turn>model\n<|channel>thought\n<channel|>");
     // As an SDK dumps what it got, with a result behind it.
-    expect(prompt_of(R"({"tools":[)" + kTool + R"(],"messages":[{"role":"user","content":"add"},
+    expect(
+        prompt_of(R"({"tools":[)" + kTool + R"(],"messages":[{"role":"user","content":"add"},
                      {"role":"assistant","content":null,"reasoning_content":"Hm.","refusal":null,"annotations":[],"audio":null,"function_call":null,
                       "tool_calls":[{"id":"call_1","type":"function","function":{"name":"add","arguments":"{\"a\":1,\"b\":2.0}"}}]},
                      {"role":"tool","tool_call_id":"call_1","content":"3"}]})") ==
-           "<bos><|turn>system\n<|tool>declaration:add{description:<|\"|>Adds<|\"|>,parameters:{properties:{a:{type:<|\"|>INTEGER<|\"|>}},type:<|\"|>OBJECT<|\"|>}}<tool|><turn|>\n"
-           "<|turn>user\nadd<turn|>\n<|turn>model\n<|channel>thought\nHm.\n<channel|><|tool_call>call:add{a:1,b:2.0}<tool_call|><|tool_response>response:add{value:<|\"|>3<|\"|>}<tool_response|>");
+        "<bos><|turn>system\n<|tool>declaration:add{description:<|\"|>Adds<|\"|>,parameters:{properties:{a:{type:<|\"|>INTEGER<|\"|>}},type:<|\"|>OBJECT<|\"|>}}<tool|><turn|>\n"
+        "<|turn>user\nadd<turn|>\n<|turn>model\n<|channel>thought\nHm.\n<channel|><|tool_call>call:add{a:1,b:2.0}<tool_call|><|tool_response>response:add{value:<|\"|>3<|\"|>}<tool_response|>");
   };
 
   "messages that are wrong"_test = [] {
@@ -237,41 +300,59 @@ suite<"chat completions"> chat = [] {
       return R"({"role":"assistant","tool_calls":[{"id":)" + id + R"(,"type":"function","function":)" + function + "}]}";
     };
     const std::string called = call(R"({"name":"f","arguments":"{}"})"), result = R"({"role":"tool","tool_call_id":"1","content":"r"})";
-    for (const auto& [messages, expected] : std::vector<std::pair<std::string, std::string>>{
-             {"[]", "messages invalid_value"}, {"{}", "messages invalid_value"}, {"\"hi\"", "messages invalid_value"}, {"[1]", "messages[0] invalid_value"},
-             {"[{}]", "messages[0].role invalid_value"}, {R"([{"role":"model","content":"x"}])", "messages[0].role invalid_value"},
-             {R"([{"role":1,"content":"x"}])", "messages[0].role invalid_value"}, {R"([{"role":"user"}])", "messages[0].content invalid_value"},
-             {R"([{"role":"user","content":null}])", "messages[0].content invalid_value"}, {R"([{"role":"user","content":[]}])", "messages[0].content invalid_value"},
-             {R"([{"role":"user","content":1}])", "messages[0].content invalid_value"}, {R"([{"role":"user","content":["x"]}])", "messages[0].content[0] invalid_value"},
-             {R"([{"role":"user","content":[{"type":"text"}]}])", "messages[0].content[0].text invalid_value"},
-             {R"([{"role":"user","content":[{"text":"x"}]}])", "messages[0].content[0].type invalid_value"},
-             {R"([{"role":"user","content":[{"type":"text","text":"x","cache_control":{"type":"e"}}]}])", "messages[0].content[0].cache_control unknown_parameter"},
-             {R"([{"role":"user","content":[{"type":"text","text":"x"},{"type":"image_url","image_url":{"url":"data:"}}]}])", "messages[0].content[1].image_url unsupported_parameter"},
-             {R"([{"role":"user","content":[{"type":"input_audio","input_audio":{}}]}])", "messages[0].content[0].input_audio unsupported_parameter"},
-             {R"([{"role":"user","content":[{"type":"refusal","refusal":"x"}]}])", "messages[0].content[0].type invalid_value"},
-             {R"([{"role":"user","content":"x","name":1}])", "messages[0].name invalid_value"}, {R"([{"role":"user","content":"x","other":1}])", "messages[0].other unknown_parameter"},
-             {R"([{"role":"user","content":"x","tool_calls":[{"id":"1"}]}])", "messages[0].tool_calls unknown_parameter"},
-             {"[" + user + R"(,{"role":"assistant","content":"y"}])", "messages[1] invalid_value"},
-             {R"([{"role":"assistant"},)" + user + "]", "messages[0].content invalid_value"},
-             {R"([{"role":"assistant","content":"x","refusal":"no"},)" + user + "]", "messages[0].refusal unknown_parameter"},
-             {R"([{"role":"assistant","content":"x","reasoning":"a","reasoning_content":"b"},)" + user + "]", "messages[0].reasoning invalid_value"},
-             {R"([{"role":"assistant","content":"x","reasoning":1},)" + user + "]", "messages[0].reasoning invalid_value"},
-             {"[" + result + "]", "messages[0].tool_call_id invalid_value"}, {"[" + called + "," + user + "," + result + "]", "messages[2].tool_call_id invalid_value"},
-             {"[" + called + R"(,{"role":"tool","content":"r"}])", "messages[1].tool_call_id invalid_value"},
-             {"[" + called + R"(,{"role":"tool","tool_call_id":"2","content":"r"}])", "messages[1].tool_call_id invalid_value"},
-             {"[" + called + R"(,{"role":"tool","tool_call_id":"1"}])", "messages[1].content invalid_value"},
-             {"[" + call(R"({"name":"f","arguments":"[]"})") + "," + result + "]", "messages[0].tool_calls[0].function.arguments invalid_value"},
-             {"[" + call(R"({"name":"f","arguments":""})") + "," + result + "]", "messages[0].tool_calls[0].function.arguments invalid_value"},
-             {"[" + call(R"({"name":"f","arguments":{"a":1}})") + "," + result + "]", "messages[0].tool_calls[0].function.arguments invalid_value"},
-             {"[" + call(R"({"name":"f"})") + "," + result + "]", "messages[0].tool_calls[0].function.arguments invalid_value"},
-             {"[" + call(R"({"name":"","arguments":"{}"})") + "," + result + "]", "messages[0].tool_calls[0].function.name invalid_value"},
-             {"[" + call(R"({"arguments":"{}"})") + "," + result + "]", "messages[0].tool_calls[0].function.name invalid_value"},
-             {"[" + call(R"({"name":"f","arguments":"{}"})", "1") + "," + result + "]", "messages[0].tool_calls[0].id invalid_value"},
-             {R"([{"role":"assistant","tool_calls":[{"id":"1","type":"custom","function":{"name":"f","arguments":"{}"}}]}])", "messages[0].tool_calls[0].type invalid_value"},
-             {R"([{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}},{"id":"1","function":{"name":"f","arguments":"{}"}}]}])",
-              "messages[0].tool_calls[1].id invalid_value"}})
+    for (
+        const auto& [messages, expected] : std::vector<std::pair<std::string, std::string>>{
+            {"[]", "messages invalid_value"},
+            {"{}", "messages invalid_value"},
+            {"\"hi\"", "messages invalid_value"},
+            {"[1]", "messages[0] invalid_value"},
+            {"[{}]", "messages[0].role invalid_value"},
+            {R"([{"role":"model","content":"x"}])", "messages[0].role invalid_value"},
+            {R"([{"role":1,"content":"x"}])", "messages[0].role invalid_value"},
+            {R"([{"role":"user"}])", "messages[0].content invalid_value"},
+            {R"([{"role":"user","content":null}])", "messages[0].content invalid_value"},
+            {R"([{"role":"user","content":[]}])", "messages[0].content invalid_value"},
+            {R"([{"role":"user","content":1}])", "messages[0].content invalid_value"},
+            {R"([{"role":"user","content":["x"]}])", "messages[0].content[0] invalid_value"},
+            {R"([{"role":"user","content":[{"type":"text"}]}])", "messages[0].content[0].text invalid_value"},
+            {R"([{"role":"user","content":[{"text":"x"}]}])", "messages[0].content[0].type invalid_value"},
+            {R"([{"role":"user","content":[{"type":"text","text":"x","cache_control":{"type":"e"}}]}])",
+             "messages[0].content[0].cache_control unknown_parameter"},
+            {R"([{"role":"user","content":[{"type":"text","text":"x"},{"type":"image_url","image_url":{"url":"data:"}}]}])",
+             "messages[0].content[1].image_url unsupported_parameter"},
+            {R"([{"role":"user","content":[{"type":"input_audio","input_audio":{}}]}])", "messages[0].content[0].input_audio unsupported_parameter"},
+            {R"([{"role":"user","content":[{"type":"refusal","refusal":"x"}]}])", "messages[0].content[0].type invalid_value"},
+            {R"([{"role":"user","content":"x","name":1}])", "messages[0].name invalid_value"},
+            {R"([{"role":"user","content":"x","other":1}])", "messages[0].other unknown_parameter"},
+            {R"([{"role":"user","content":"x","tool_calls":[{"id":"1"}]}])", "messages[0].tool_calls unknown_parameter"},
+            {"[" + user + R"(,{"role":"assistant","content":"y"}])", "messages[1] invalid_value"},
+            {R"([{"role":"assistant"},)" + user + "]", "messages[0].content invalid_value"},
+            {R"([{"role":"assistant","content":"x","refusal":"no"},)" + user + "]", "messages[0].refusal unknown_parameter"},
+            {R"([{"role":"assistant","content":"x","reasoning":"a","reasoning_content":"b"},)" + user + "]", "messages[0].reasoning invalid_value"},
+            {R"([{"role":"assistant","content":"x","reasoning":1},)" + user + "]", "messages[0].reasoning invalid_value"},
+            {"[" + result + "]", "messages[0].tool_call_id invalid_value"},
+            {"[" + called + "," + user + "," + result + "]", "messages[2].tool_call_id invalid_value"},
+            {"[" + called + R"(,{"role":"tool","content":"r"}])", "messages[1].tool_call_id invalid_value"},
+            {"[" + called + R"(,{"role":"tool","tool_call_id":"2","content":"r"}])", "messages[1].tool_call_id invalid_value"},
+            {"[" + called + R"(,{"role":"tool","tool_call_id":"1"}])", "messages[1].content invalid_value"},
+            {"[" + call(R"({"name":"f","arguments":"[]"})") + "," + result + "]", "messages[0].tool_calls[0].function.arguments invalid_value"},
+            {"[" + call(R"({"name":"f","arguments":""})") + "," + result + "]", "messages[0].tool_calls[0].function.arguments invalid_value"},
+            {"[" + call(R"({"name":"f","arguments":{"a":1}})") + "," + result + "]", "messages[0].tool_calls[0].function.arguments invalid_value"},
+            {"[" + call(R"({"name":"f"})") + "," + result + "]", "messages[0].tool_calls[0].function.arguments invalid_value"},
+            {"[" + call(R"({"name":"","arguments":"{}"})") + "," + result + "]", "messages[0].tool_calls[0].function.name invalid_value"},
+            {"[" + call(R"({"arguments":"{}"})") + "," + result + "]", "messages[0].tool_calls[0].function.name invalid_value"},
+            {"[" + call(R"({"name":"f","arguments":"{}"})", "1") + "," + result + "]", "messages[0].tool_calls[0].id invalid_value"},
+            {R"([{"role":"assistant","tool_calls":[{"id":"1","type":"custom","function":{"name":"f","arguments":"{}"}}]}])",
+             "messages[0].tool_calls[0].type invalid_value"},
+            {R"([{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}},{"id":"1","function":{"name":"f","arguments":"{}"}}]}])",
+             "messages[0].tool_calls[1].id invalid_value"}})
       expect(messages_verdict(messages) == expected) << messages << messages_verdict(messages);
     expect(messages_verdict("[" + called + "," + result + "," + result + "]") == "ok");
+
+    std::string calls;
+    for (int i = 0; i < 1025; ++i)
+      calls += R"({"id":")" + std::to_string(i) + R"(","function":{"name":"f","arguments":"{}"}})" + (i < 1024 ? "," : "");
+    expect(messages_verdict(R"([{"role":"assistant","tool_calls":[)" + calls + "]}]") == "messages[0].tool_calls invalid_value");
 
     std::string many = user;
     for (int i = 1; i < 4096; ++i) many += "," + user;
@@ -281,106 +362,14 @@ suite<"chat completions"> chat = [] {
   "the assistant's last message is continued when asked"_test = [] {
     const std::string asked = R"("continue_final_message":true)", user = R"({"role":"user","content":"x"})";
     expect(messages_verdict("[" + user + R"(,{"role":"assistant","content":"y"}])", asked) == "ok");
-    expect(std::get<ChatPrompt>(read(R"({"continue_final_message":true,"messages":[)" + user + R"(,{"role":"assistant","content":"y"}]})").job.prompt).continues);
+    expect(std::get<ChatPrompt>(read(R"({"continue_final_message":true,"messages":[)" + user + R"(,{"role":"assistant","content":"y"}]})").job.prompt)
+               .continues);
     expect(messages_verdict("[" + user + "]", asked) == "continue_final_message invalid_value");
     expect(messages_verdict("[" + user + "]", R"("continue_final_message":false)") == "ok");
-    expect(messages_verdict("[" + user + R"(,{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}}]}])", asked) == "messages[1].tool_calls invalid_value");
-    expect(messages_verdict("[" + user + R"(,{"role":"assistant","content":"y","reasoning":"z"}])", asked) == "messages[1].reasoning_content unsupported_parameter");
-  };
-
-  "a whole answer"_test = [] {
-    expect(answer_with(*read(kAsked).writer, false) ==
-           R"({"id":"chatcmpl-R","object":"chat.completion","created":1700000000,"model":"pebble","system_fingerprint":"fp_1","choices":[{"index":0,"message":{"role":"assistant","content":"A €","reasoning_content":"Hm.",)"
-           R"("tool_calls":[{"id":"call_R","type":"function","function":{"name":"add","arguments":"{\"b\":1,\"a\":\"x\\n\"}"}},{"id":"call_R","type":"function","function":{"name":"nop","arguments":"{}"}}],"refusal":null},)"
-           R"("logprobs":null,"finish_reason":"tool_calls"}],"usage":)" + std::string(kUsage) + "," + kEnd);
-  };
-
-  "log probabilities"_test = [] {
-    const Value answer = text::parse_json(answer_with(*read(with_field(kAsked, R"("logprobs":true,"top_logprobs":2)")).writer, true), "answer");
-    expect(text::to_json(*(*answer.find("choices")->array())[0].find("logprobs")) ==
-           "{\"content\":[{\"token\":\"\xef\xbf\xbd\",\"logprob\":-0.5,\"bytes\":[226,130],\"top_logprobs\":[{\"token\":\"\xef\xbf\xbd\",\"logprob\":-0.5,\"bytes\":[226,130]},"
-           "{\"token\":\"b\",\"logprob\":-9999.0,\"bytes\":[98]}]},{\"token\":\"\xef\xbf\xbd\",\"logprob\":-0.25,\"bytes\":[172],\"top_logprobs\":[]}],\"refusal\":null}");
-    const auto none = read(with_field(kAsked, R"("logprobs":true)"));
-    none.writer->end({.index = 0});
-    expect(none.writer->finish({}).find(R"("message":{"role":"assistant","content":"","refusal":null},"logprobs":{"content":[],"refusal":null},"finish_reason":"stop")") != std::string::npos);
-  };
-
-  "a stream"_test = [] {
-    const std::string head = R"(data: {"id":"chatcmpl-R","object":"chat.completion.chunk","created":1700000000,"model":"pebble","system_fingerprint":"fp_1","choices":[)";
-    const auto delta = [&](const std::string& fields, const std::string& finish = "null") {
-      return head + R"({"index":0,"delta":{)" + fields + R"(},"logprobs":null,"finish_reason":)" + finish + R"(}],"usage":null)";
-    };
-    expect(answer_with(*read(with_field(kAsked, R"("stream":true,"stream_options":{"include_usage":true})")).writer, false) ==
-           delta(R"("role":"assistant","content":"")") + "}\n\n" + delta(R"("reasoning_content":"Hm")") + "}\n\n" + delta(R"("reasoning_content":".")") + "}\n\n" +
-               delta(R"("content":"A ")") + "}\n\n" + delta(R"("content":"€")") + "}\n\n" +
-               delta(R"("tool_calls":[{"index":0,"id":"call_R","type":"function","function":{"name":"add","arguments":""}}])") + "}\n\n" +
-               delta(R"("tool_calls":[{"index":0,"function":{"arguments":"{\"b\":1,\"a\":\"x\\n\"}"}}])") + "}\n\n" +
-               delta(R"("tool_calls":[{"index":1,"id":"call_R","type":"function","function":{"name":"nop","arguments":""}}])") + "}\n\n" +
-               delta(R"("tool_calls":[{"index":1,"function":{"arguments":"{}"}}])") + "}\n\n" + delta("", "\"tool_calls\"") + "," + kEnd + "\n\n" + head + R"(],"usage":)" + kUsage +
-               "}\n\ndata: [DONE]\n\n");
-    expect(answer_with(*read(with_field(kAsked, R"("stream":true)")).writer, false).find("usage") == std::string::npos);
-  };
-
-  "a stream put together is the whole answer"_test = [] {
-    const Value whole = text::parse_json(answer_with(*read(with_field(kAsked, R"("logprobs":true)")).writer, true), "answer");
-    Value::Array calls, entries;
-    std::string reasoning, content;
-    Value finish, seed, usage, role;
-    for (const Value& chunk : data_of(answer_with(*read(with_field(kAsked, R"("logprobs":true,"stream":true,"stream_options":{"include_usage":true})")).writer, true))) {
-      if (chunk.find("usage")->object()) usage = *chunk.find("usage");
-      if (chunk.find("choices")->array()->empty()) continue;
-      const Value& choice = (*chunk.find("choices")->array())[0];
-      const Value& delta = *choice.find("delta");
-      if (const Value* given = delta.find("role")) role = *given;
-      if (const Value* text = delta.find("reasoning_content")) reasoning += *text->string();
-      if (const Value* text = delta.find("content")) content += *text->string();
-      if (const Value* list = choice.find("logprobs")->find("content")) entries.insert(entries.end(), list->array()->begin(), list->array()->end());
-      if (!choice.find("finish_reason")->is_null()) finish = *choice.find("finish_reason"), seed = *chunk.find("seed");
-      if (const Value* part = delta.find("tool_calls")) {
-        const Value& call = (*part->array())[0];
-        const auto& arguments = *call.find("function")->find("arguments")->string();
-        if (!call.find("id")) {
-          const Value& begun = calls[static_cast<std::size_t>(*call.find("index")->integer())];
-          calls[static_cast<std::size_t>(*call.find("index")->integer())] = Value::Object{
-              {"id", *begun.find("id")}, {"type", "function"}, {"function", Value::Object{{"name", *begun.find("function")->find("name")}, {"arguments", arguments}}}};
-        } else {
-          calls.push_back(call);
-        }
-      }
-    }
-    const Value& choice = (*whole.find("choices")->array())[0];
-    const Value message = Value::Object{{"role", role}, {"content", content}, {"reasoning_content", reasoning}, {"tool_calls", calls}, {"refusal", Value()}};
-    expect(*choice.find("message") == message);
-    expect(*choice.find("logprobs")->find("content") == Value(entries));
-    expect(*choice.find("finish_reason") == finish && *whole.find("seed") == seed && *whole.find("usage") == usage);
-  };
-
-  "choices side by side"_test = [] {
-    const auto two = read(with_field(kAsked, R"("n":2,"stream":true)"));
-    expect(data_of(two.writer->begin({})).size() == 2_ul);
-    const std::string text = two.writer->add({.index = 1, .content = "b"});
-    expect(text.find(R"({"index":1,"delta":{"content":"b"})") != std::string::npos);
-    two.writer->end({.index = 1, .finish = Finish::length});
-    two.writer->end({.index = 0, .finish = Finish::stop_text});
-    const auto last = data_of(two.writer->finish({.seed = 5}));
-    expect(last.size() == 2_ul);
-    for (std::size_t i = 0; i < last.size(); ++i) {
-      const Value& choice = (*last[i].find("choices")->array())[0];
-      expect(*choice.find("index") == Value(static_cast<int>(i)) && *choice.find("finish_reason") == Value(i == 0 ? "stop" : "length") && *last[i].find("seed") == Value(5));
-    }
-    const auto whole = read(with_field(kAsked, R"("n":2)"));
-    whole.writer->add({.index = 1, .calls = {{"f", Value::Object{}}}});
-    whole.writer->end({.index = 0});
-    whole.writer->end({.index = 1, .finish = Finish::tool_calls});
-    const std::string body = whole.writer->finish({});
-    expect(body.find(R"("content":null,"tool_calls":)") != std::string::npos && body.find(R"("content":"","refusal":null)") != std::string::npos);
-  };
-
-  "a stream that fails says so and is not done"_test = [] {
-    const auto request = read(with_field(kAsked, R"("stream":true)"));
-    request.writer->begin({});
-    expect(request.writer->fail({.status = 503, .code = "draining", .message = "[server] going down"}) ==
-           "data: {\"error\":{\"message\":\"[server] going down\",\"type\":\"overloaded_error\",\"param\":null,\"code\":\"draining\"}}\n\n");
+    expect(messages_verdict("[" + user + R"(,{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}}]}])", asked) ==
+           "messages[1].tool_calls invalid_value");
+    expect(messages_verdict("[" + user + R"(,{"role":"assistant","content":"y","reasoning":"z"}])", asked) ==
+           "messages[1].reasoning_content unsupported_parameter");
   };
 };
 

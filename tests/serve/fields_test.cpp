@@ -37,16 +37,26 @@ suite<"fields"> fields_suite = [] {
   };
 
   "have kinds and ranges"_test = [] {
-    const Value object = value_of(R"({"yes": true, "one": 1, "whole": 1.0, "half": 0.5, "text": "x", "list": [1], "object": {"a": 1}, "huge": 18446744073709551615})");
-    const auto verdict = [&](auto read) { return verdict_of([&] { Fields fields(object); read(fields); }); };
-    expect(verdict([](Fields& f) { expect(*f.boolean("yes") && *f.integer("one", 1, 1) == 1 && *f.number("one", 0, 1) == 1.0 && *f.number("half", 0.5, 0.5) == 0.5); }) == "ok");
+    const Value object =
+        value_of(R"({"yes": true, "one": 1, "whole": 1.0, "half": 0.5, "text": "x", "list": [1], "object": {"a": 1}, "huge": 18446744073709551615})");
+    const auto verdict = [&](auto read) {
+      return verdict_of([&] {
+        Fields fields(object);
+        read(fields);
+      });
+    };
+    expect(verdict([](Fields& f) {
+             expect(*f.boolean("yes") && *f.integer("one", 1, 1) == 1 && *f.number("one", 0, 1) == 1.0 && *f.number("half", 0.5, 0.5) == 0.5);
+           }) == "ok");
     expect(verdict([](Fields& f) { f.boolean("one"); }) == "one invalid_value");
     expect(verdict([](Fields& f) { f.boolean("text"); }) == "text invalid_value");
     for (const char* name : {"yes", "whole", "half", "text", "list", "object", "huge"})
-      expect(verdict([&](Fields& f) { f.integer(name, std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()); }) == std::string(name) + " invalid_value");
+      expect(verdict([&](Fields& f) { f.integer(name, std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()); }) ==
+             std::string(name) + " invalid_value");
     expect(verdict([](Fields& f) { f.integer("one", 2, 3); }) == "one invalid_value");
     expect(verdict([](Fields& f) { f.integer("one", -1, 0); }) == "one invalid_value");
-    for (const char* name : {"yes", "text", "list", "object"}) expect(verdict([&](Fields& f) { f.number(name, -1e30, 1e30); }) == std::string(name) + " invalid_value");
+    for (const char* name : {"yes", "text", "list", "object"})
+      expect(verdict([&](Fields& f) { f.number(name, -1e30, 1e30); }) == std::string(name) + " invalid_value");
     expect(verdict([](Fields& f) { f.number("half", 0.6, 1); }) == "half invalid_value");
     expect(verdict([](Fields& f) { f.number("half", 0, 0.4); }) == "half invalid_value");
     expect(verdict([](Fields& f) { f.text("one"); }) == "one invalid_value");
@@ -54,8 +64,14 @@ suite<"fields"> fields_suite = [] {
     expect(verdict([](Fields& f) { f.object("list"); }) == "list invalid_value");
     expect(verdict([](Fields& f) { f.one_of("text", {"y", "z"}); }) == "text invalid_value");
     expect(verdict([](Fields& f) { f.need("none", "a text"); }) == "none invalid_value");
-    expect(verdict([](Fields& f) { f.refused("text", "no"); f.refused("none", "no"); }) == "text unsupported_parameter");
-    expect(verdict([](Fields& f) { f.without_effect("text", {"x", "y"}); f.without_effect("none", {1}); }) == "ok");
+    expect(verdict([](Fields& f) {
+             f.refused("text", "no");
+             f.refused("none", "no");
+           }) == "text unsupported_parameter");
+    expect(verdict([](Fields& f) {
+             f.without_effect("text", {"x", "y"});
+             f.without_effect("none", {1});
+           }) == "ok");
     expect(verdict([](Fields& f) { f.without_effect("text", {"y"}); }) == "text unsupported_parameter");
     expect(verdict([](Fields& f) { f.without_effect("text", {1}); }) == "text invalid_value");
     expect(verdict_of([&] { Fields fields(Value(1), "a.b"); }) == "a.b invalid_value");
@@ -67,8 +83,9 @@ suite<"fields"> fields_suite = [] {
     const Value object = Value::Object{{"temperature", 3}, {"text", long_text}, {long_text, 1}};
     Fields fields(object, "a[2]");
     expect(refusal_from([&] { fields.number("temperature", 0, 2); })->message == "[a[2].temperature] expected a number from 0 to 2, got 3");
-    expect(refusal_from([&] { fields.one_of("text", {"x", "y", "z"}); })->message ==
-           "[a[2].text] expected \"x\", \"y\" or \"z\", got \"" + long_text.substr(0, 80) + "...\"");
+    expect(refusal_from([&] {
+             fields.one_of("text", {"x", "y", "z"});
+           })->message == "[a[2].text] expected \"x\", \"y\" or \"z\", got \"" + long_text.substr(0, 80) + "...\"");
     expect(refusal_from([&] { fields.finish(); })->param == "a[2]." + long_text.substr(0, 80) + "...");
   };
 };

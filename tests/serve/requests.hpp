@@ -13,8 +13,12 @@
 namespace lapidary::test {
 
 inline serve::Facts some_facts() {
-  return {.names = {"pebble", "small"}, .fingerprint = "fp_1", .vocab = 1000, .thinks = false,
-          .random_id = [] { return std::string("R"); }, .now_s = [] { return std::int64_t{1700000000}; }};
+  return {.names = {"pebble", "small"},
+          .fingerprint = "fp_1",
+          .vocab = 1000,
+          .thinks = false,
+          .random_id = [] { return std::string("R"); },
+          .now_s = [] { return std::int64_t{1700000000}; }};
 }
 
 template <class Call>

@@ -45,7 +45,8 @@ suite<"tokens"> tokens = [] {
 
   "with their pieces, bytes where they are no text"_test = [] {
     const std::int32_t turn = *pebble().special("<|turn>");
-    expect(tokenized(R"({"content":"<|turn>","parse_special":true,"with_pieces":true})") == R"({"tokens":[{"id":)" + std::to_string(turn) + R"(,"piece":"<|turn>"}]})");
+    expect(tokenized(R"({"content":"<|turn>","parse_special":true,"with_pieces":true})") ==
+           R"({"tokens":[{"id":)" + std::to_string(turn) + R"(,"piece":"<|turn>"}]})");
     const auto ids = pebble().encode("\xf0\x9f\xa6\x99", text::Specials::as_text);
     std::string bytes;
     for (const std::int32_t id : ids) bytes += pebble().bytes(id);
@@ -55,12 +56,14 @@ suite<"tokens"> tokens = [] {
   };
 
   "of a conversation, as chats have it"_test = [] {
-    const TokenizeRequest request = read_tokenize(parse_body(R"({"messages":[{"role":"user","content":"hi"}],"chat_template_kwargs":{"enable_thinking":true},"with_pieces":true})"), facts());
+    const TokenizeRequest request = read_tokenize(
+        parse_body(R"({"messages":[{"role":"user","content":"hi"}],"chat_template_kwargs":{"enable_thinking":true},"with_pieces":true})"), facts());
     expect(request.with_pieces && std::get<ChatPrompt>(request.content).think);
     const ChatPrompt prompt = read_apply_template(
         parse_body(R"({"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"f"}}]})"), facts());
-    expect(prompt_body(text::render(prompt.messages, prompt.tools, {}, {})) ==
-           R"({"prompt":"<bos><|turn>system\n<|tool>declaration:f{description:<|\"|><|\"|>}<tool|><turn|>\n<|turn>user\nhi<turn|>\n<|turn>model\n<|channel>thought\n<channel|>"})");
+    expect(
+        prompt_body(text::render(prompt.messages, prompt.tools, {}, {})) ==
+        R"({"prompt":"<bos><|turn>system\n<|tool>declaration:f{description:<|\"|><|\"|>}<tool|><turn|>\n<|turn>user\nhi<turn|>\n<|turn>model\n<|channel>thought\n<channel|>"})");
   };
 
   "back to text"_test = [] {
@@ -78,17 +81,22 @@ suite<"tokens"> tokens = [] {
     const auto tokenize = [](const std::string& body) { return verdict_of([&] { read_tokenize(parse_body(body), some_facts()); }); };
     const auto detokenize = [](const std::string& body) { return verdict_of([&] { read_detokenize(parse_body(body), some_facts()); }); };
     const auto apply = [](const std::string& body) { return verdict_of([&] { read_apply_template(parse_body(body), some_facts()); }); };
-    expect(tokenize("{}") == "content invalid_value" && tokenize(R"({"content":null})") == "content invalid_value" && tokenize(R"({"content":1})") == "content invalid_value");
+    expect(tokenize("{}") == "content invalid_value" && tokenize(R"({"content":null})") == "content invalid_value" &&
+           tokenize(R"({"content":1})") == "content invalid_value");
     expect(tokenize(R"({"content":"x","messages":[{"role":"user","content":"x"}]})") == "messages invalid_value");
-    expect(tokenize(R"({"content":"x","add_special":1})") == "add_special invalid_value" && tokenize(R"({"content":"x","parse_special":"x"})") == "parse_special invalid_value");
-    expect(tokenize(R"({"content":"x","with_pieces":0})") == "with_pieces invalid_value" && tokenize(R"({"content":"x","tools":[]})") == "tools unknown_parameter");
+    expect(tokenize(R"({"content":"x","add_special":1})") == "add_special invalid_value" &&
+           tokenize(R"({"content":"x","parse_special":"x"})") == "parse_special invalid_value");
+    expect(tokenize(R"({"content":"x","with_pieces":0})") == "with_pieces invalid_value" &&
+           tokenize(R"({"content":"x","tools":[]})") == "tools unknown_parameter");
     expect(tokenize(R"({"messages":[{"role":"user","content":"x"}],"add_special":true})") == "add_special unknown_parameter");
     expect(tokenize(R"({"messages":[]})") == "messages invalid_value" && tokenize(R"({"content":"x","model":"y"})") == "model model_not_found");
     expect(tokenize(R"({"content":"x","add_special":null,"parse_special":null,"with_pieces":null,"model":null,"messages":null})") == "ok");
-    expect(detokenize("{}") == "tokens invalid_value" && detokenize(R"({"tokens":1})") == "tokens invalid_value" && detokenize(R"({"tokens":[1000]})") == "tokens[0] invalid_value");
+    expect(detokenize("{}") == "tokens invalid_value" && detokenize(R"({"tokens":1})") == "tokens invalid_value" &&
+           detokenize(R"({"tokens":[1000]})") == "tokens[0] invalid_value");
     expect(detokenize(R"({"tokens":[1,"2"]})") == "tokens[1] invalid_value" && detokenize(R"({"tokens":[1.0]})") == "tokens[0] invalid_value");
     expect(detokenize(R"({"tokens":[],"x":1})") == "x unknown_parameter");
-    expect(apply("{}") == "messages invalid_value" && apply(R"({"messages":[{"role":"user","content":"x"}],"content":"x"})") == "content unknown_parameter");
+    expect(apply("{}") == "messages invalid_value" &&
+           apply(R"({"messages":[{"role":"user","content":"x"}],"content":"x"})") == "content unknown_parameter");
   };
 };
 
