@@ -53,6 +53,8 @@ const suite<"answers"> answers = [] {
     engine::AnswerOptions options = greedy_options();
     options.stops = {" Norway"};
     engine::Answer stopped(conversation, asked(model, kCapital), options);
+    while (stopped.result().content != "The capital of" || stopped.wants_round()) expect(fatal(stopped.turn().has_value()));
+    expect(stopped.result().ending == Ending::none) << "it has to be told, with no round before that";
     expect(finish(stopped).content == "The capital of" && stopped.result().ending == Ending::stop_text);
     options.max_tokens = 2;
     engine::Answer shorter(conversation, asked(model, kCapital), options);
