@@ -50,6 +50,7 @@ const suite<"answers"> answers = [] {
   "a stop text, a number of tokens and a full context end it"_test = [] {
     engine::Model model(pebble_options());
     engine::Conversation conversation(model);
+    conversation.drafts = decode::DraftChoice{.fixed_k = 0};  // a round for each token
     engine::AnswerOptions options = greedy_options();
     options.stops = {" Norway"};
     engine::Answer stopped(conversation, asked(model, kCapital), options);
