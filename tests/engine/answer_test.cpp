@@ -44,6 +44,8 @@ const suite<"answers"> answers = [] {
     expect(!answer.turn());
 
     engine::Answer again(conversation, asked(model, kCapital), greedy_options());
+    again.begin();
+    expect(again.read_tokens() == again.result().prompt_tokens - 1 && again.in_prompt()) << "what was kept is known before a turn";
     expect(finish(again).content == content && again.result().reused_tokens == again.result().prompt_tokens - 1);
   };
 
