@@ -9,11 +9,7 @@
 namespace lapidary::serve {
 namespace {
 
-char lower(char letter) { return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter; }
-
-bool same(std::string_view text, std::string_view lower_case) {
-  return std::ranges::equal(text, lower_case, {}, lower);
-}
+bool same(std::string_view text, std::string_view lower_case) { return in_lower_case(text) == lower_case; }
 
 std::string_view strip(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t");
@@ -101,6 +97,13 @@ HttpFault bad_version(std::string_view head) {
   if (version.size() == 8 && version.starts_with("HTTP/") && is_digit(version[5]) && version[6] == '.' && is_digit(version[7]))
     return {505, "[request line] version, expected HTTP/1.1 or HTTP/1.0, got another"};
   return {400, "[request line] version, expected HTTP/1.1, got something else"};
+}
+
+std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& letter : lower)
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  return lower;
 }
 
 std::string_view field_of(const Head& head, std::string_view name) {
