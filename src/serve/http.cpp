@@ -1,5 +1,6 @@
 #include "serve/http.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <sstream>
 
@@ -89,7 +90,9 @@ void Connection::parse_head() {
     head_bytes_ += parsed;
   }
   const bool part = ec == http::error::need_more;
-  if (part && head_bytes_ == 0 && buffer_.size() > loop_.limits.line_bytes) return refuse(overlong_line(loop_.limits));
+  // A line that did not come at once may be parsed with the fields only.
+  const std::size_t line_bytes = std::min(view(buffer_).find("\r\n"), buffer_.size());
+  if (part && head_bytes_ == 0 && line_bytes > loop_.limits.line_bytes) return refuse(overlong_line(loop_.limits));
   if (head_bytes_ + (part ? buffer_.size() : 0) > loop_.limits.head_bytes) return refuse(overlong_head(loop_.limits));
   if (part) return read_head();
   if (ec) return refuse({400, "[head] expected HTTP/1.1, got: " + ec.message()});
