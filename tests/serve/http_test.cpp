@@ -230,6 +230,7 @@ suite<"clients that leave HTTP"> leaving = [] {
     std::string ahead;
     for (int i = 0; i < 200; ++i) ahead += get("/echo");
     client.send(ahead);
+    expect(!client.readable(50));
     served.server.post([&] { served.handler.held[0]->answer({.body = "late"}); });
     expect(client.reply().body == "late");
     for (int i = 0; i < 200; ++i) expect(client.reply().body == "GET ");
