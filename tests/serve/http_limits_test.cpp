@@ -249,8 +249,10 @@ suite<"limits of HTTP"> limits = [] {
   "early answers arrive though the body is not read"_test = [] {
     Served served;
     Client client(served.port);
-    expect(client.send(post("/secret", std::string(512 << 10, 'x'))));
+    client.send("POST /secret HTTP/1.1\r\nHost: a\r\nContent-Length: 524288\r\n\r\n");
     expect(client.reply().status == 401_i);
+    for (int i = 0; i < 128; ++i)
+      if (!client.send(std::string(4 << 10, 'x'))) expect(false) << i;  // all of it is taken, though nobody wants it
     expect(client.rest().empty());  // an end, not a reset
   };
 
