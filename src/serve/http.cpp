@@ -1,5 +1,6 @@
 #include "serve/http.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <sstream>
 
@@ -10,7 +11,7 @@ namespace lapidary::serve {
 namespace {
 
 constexpr std::size_t kReadBytes = 16 << 10;  // at a time
-constexpr double kCancelAgainS = 0.01;
+constexpr double kCancelAgainS = 0.01;        // what is read too late
 
 // The message itself is wrong, and the client is still there to be told.
 bool is_fault(error_code ec) {
@@ -26,11 +27,7 @@ void read_fields(const http::request_header<>& header, Head& head) {
   const std::string_view target = view(header.target());
   head.path = target.substr(0, target.find('?'));
   head.http_1_0 = header.version() == 10;
-  for (const auto& field : header) {
-    std::string name(view(field.name_string()));
-    for (char& letter : name) letter = letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
-    head.fields.emplace_back(std::move(name), view(field.value()));
-  }
+  for (const auto& field : header) head.fields.emplace_back(in_lower_case(view(field.name_string())), view(field.value()));
   head.host = field_of(head, "host");
   head.origin = field_of(head, "origin");
   head.authorization = field_of(head, "authorization");
@@ -93,7 +90,9 @@ void Connection::parse_head() {
     head_bytes_ += parsed;
   }
   const bool part = ec == http::error::need_more;
-  if (part && head_bytes_ == 0 && buffer_.size() > loop_.limits.line_bytes) return refuse(overlong_line(loop_.limits));
+  // A line that did not come at once may be parsed with the fields only.
+  const std::size_t line_bytes = std::min(view(buffer_).find("\r\n"), buffer_.size());
+  if (part && head_bytes_ == 0 && line_bytes > loop_.limits.line_bytes) return refuse(overlong_line(loop_.limits));
   if (head_bytes_ + (part ? buffer_.size() : 0) > loop_.limits.head_bytes) return refuse(overlong_head(loop_.limits));
   if (part) return read_head();
   if (ec) return refuse({400, "[head] expected HTTP/1.1, got: " + ec.message()});
@@ -105,7 +104,7 @@ void Connection::got_head() {
   // Looked at here and never again: trailers are put among the fields.
   read_fields(parser_->get().base(), head_);
   head_only_ = head_.method == "HEAD";
-  const std::size_t line_bytes = parser_->get().method_string().size() + parser_->get().target().size() + std::string_view("  HTTP/1.1").size();
+  const std::size_t line_bytes = head_.method.size() + parser_->get().target().size() + std::string_view("  HTTP/1.1").size();
   if (const auto fault = head_fault(head_, line_bytes, loop_.limits)) return refuse(*fault);
   keep_ = parser_->keep_alive() && !head_.http_1_0 && ++requests_ < loop_.limits.requests_per_connection;
 

@@ -9,11 +9,7 @@
 namespace lapidary::serve {
 namespace {
 
-char lower(char letter) { return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter; }
-
-bool same(std::string_view text, std::string_view lower_case) {
-  return std::ranges::equal(text, lower_case, {}, lower);
-}
+bool same(std::string_view text, std::string_view lower_case) { return in_lower_case(text) == lower_case; }
 
 std::string_view strip(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t");
@@ -49,14 +45,14 @@ bool is_readable(std::string_view content_type) {
 std::optional<HttpFault> head_fault(const Head& head, std::size_t line_bytes, const HttpLimits& limits) {
   if (line_bytes > limits.line_bytes) return overlong_line(limits);
   if (head.fields.size() > static_cast<std::size_t>(limits.head_fields))
-    return HttpFault{431, "[head] fields, expected at most " + std::to_string(limits.head_fields) + ", got " + std::to_string(head.fields.size())};
+    return HttpFault{431, "[head] fields, expected at most " + std::to_string(limits.head_fields) + ", got more"};
   if (const auto hosts = count(head, "host"); hosts != 1)
     return HttpFault{400, "[Host] how often, expected once, got " + std::to_string(hosts)};
 
   const auto codings = count(head, "transfer-encoding");
   const auto lengths = count(head, "content-length");
   if (codings + lengths > 1)
-    return HttpFault{400, "[head] length of the body, expected one Content-Length or Transfer-Encoding, got " + std::to_string(codings + lengths)};
+    return HttpFault{400, "[head] length of the body, expected one Content-Length or Transfer-Encoding, got several"};
   if (codings > 0 && !same(field_of(head, "transfer-encoding"), "chunked"))
     return HttpFault{400, "[Transfer-Encoding] expected chunked, got something else"};
   if (codings > 0 && head.http_1_0) return HttpFault{400, "[Transfer-Encoding] expected none in HTTP/1.0, got chunked"};
@@ -101,6 +97,13 @@ HttpFault bad_version(std::string_view head) {
   if (version.size() == 8 && version.starts_with("HTTP/") && is_digit(version[5]) && version[6] == '.' && is_digit(version[7]))
     return {505, "[request line] version, expected HTTP/1.1 or HTTP/1.0, got another"};
   return {400, "[request line] version, expected HTTP/1.1, got something else"};
+}
+
+std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& letter : lower)
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  return lower;
 }
 
 std::string_view field_of(const Head& head, std::string_view name) {

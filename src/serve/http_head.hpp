@@ -25,6 +25,7 @@ HttpFault overlong_line(const HttpLimits& limits);
 HttpFault overlong_head(const HttpLimits& limits);
 HttpFault bad_version(std::string_view head);  // as far as it came, or more
 
+std::string in_lower_case(std::string_view text);  // ASCII's letters
 // The first of that name, in lower case; empty = none.
 std::string_view field_of(const Head& head, std::string_view name);
 

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <set>
 
+#include <netinet/tcp.h>
 #include <sys/stat.h>
 
 #include "checkpoint/error.hpp"
@@ -229,6 +230,7 @@ suite<"clients that leave HTTP"> leaving = [] {
     std::string ahead;
     for (int i = 0; i < 200; ++i) ahead += get("/echo");
     client.send(ahead);
+    expect(!client.readable(50));
     served.server.post([&] { served.handler.held[0]->answer({.body = "late"}); });
     expect(client.reply().body == "late");
     for (int i = 0; i < 200; ++i) expect(client.reply().body == "GET ");
@@ -334,7 +336,7 @@ suite<"sockets of HTTP"> sockets = [] {
       client.send(get("/unix"));
       expect(client.reply().body == "unix");
       HttpServer second({}, handler);
-      expect(message_of([&] { second.listen_unix(path); }).starts_with("[--unix] " + path));
+      expect(message_of([&] { second.listen_unix(path); }) == "[--unix] " + path + ", expected a socket nobody listens on, got one in use");
       server.stop();
       thread.join();
       expect(!std::filesystem::exists(path));
@@ -355,6 +357,24 @@ suite<"sockets of HTTP"> sockets = [] {
     expect(message_of([&] { second.listen_tcp("127.0.0.1", served.port); }).starts_with("[--port] cannot listen on 127.0.0.1 port"));
     expect(message_of([&] { second.listen_tcp("localhost", 0); }).starts_with("[--host] "));
     expect(message_of([&] { second.listen_tcp("127.0.0.1", 70000); }).starts_with("[--port] "));
+  };
+
+  "small parts are sent at once"_test = [] {
+    Served served;
+    TestHandler handler;
+    HttpServer server({}, handler);
+    const int connected = ::socket(AF_INET, SOCK_STREAM, 0);
+    const int same = ::dup(connected);
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_port = htons(static_cast<std::uint16_t>(served.port));
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    expect(::connect(connected, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0_i);
+    server.serve(connected);
+    int at_once = 0;
+    socklen_t size = sizeof at_once;
+    expect(::getsockopt(same, IPPROTO_TCP, TCP_NODELAY, &at_once, &size) == 0_i && at_once != 0_i);
+    ::close(same);
   };
 
   "listening and connected ones are taken over"_test = [] {
