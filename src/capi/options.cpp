@@ -83,7 +83,7 @@ engine::ModelOptions model_options(const char* folder, const lapidary_model_opti
 }
 
 engine::Prompt render(const engine::Model& model, const char* messages, const char* tools, bool think) {
-  return engine::Prompt::of_messages(model, parse(required_text(messages, "messages"), "messages"), parse(tools, "tools"), think);
+  return engine::Prompt::of_messages(model, parse(required_text(messages, "messages"), "messages"), parse(tools, "tools"), {.think = think});
 }
 
 Request read_request(const engine::Model& model, const lapidary_request* given, std::atomic<bool>& cancel) {

@@ -71,7 +71,7 @@ class Chat {
 
   // Returns the exit status: in a pipe nobody else minds what failed.
   int run() {
-    LineReader lines;
+    LineReader lines(text_limit(conversation_.session.capacity()));
     bool failed = false;
     if (lines.interactive()) std::cerr << "/help lists the commands, Ctrl-C stops an answer, Ctrl-D ends.\n";
     while (const auto line = read_message(lines)) {
@@ -139,7 +139,7 @@ class Chat {
         throw;
       }
     } else if (name == "/tools") {
-      tools_ = argument == "off" ? Value() : read_json_input(path_of(name, argument));
+      tools_ = argument == "off" ? Value() : read_json_input(path_of(name, argument), json_limit(conversation_.session.capacity()));
       std::cerr << "tools are " << name_of(tools_.truthy()) << std::endl;
     } else if (name == "/schema") {
       if (argument == "off") options_.schema.reset();
@@ -175,8 +175,8 @@ class Chat {
   }
 
   void load(const std::string& path) {
-    const Value loaded = read_json_input(path);
-    engine::Prompt::of_messages(*model_, loaded, {}, false);  // refuses what is not a conversation
+    const Value loaded = read_json_input(path, json_limit(conversation_.session.capacity()));
+    engine::Prompt::of_messages(*model_, loaded, {}, {});  // refuses what is not a conversation
     messages_ = *loaded.array();
     std::cerr << "loaded " << messages_.size() << " messages from " << path << std::endl;
   }
@@ -185,7 +185,7 @@ class Chat {
     if (!text::is_utf8(prompt)) fail(ErrorKind::bad_utf8, "message", "expected UTF-8, got other bytes");
     Value::Array messages = messages_;
     messages.push_back(Value::Object{{"role", "user"}, {"content", prompt}});
-    engine::Prompt asked = engine::Prompt::of_messages(*model_, messages, tools_, flags_.answer.think);
+    engine::Prompt asked = engine::Prompt::of_messages(*model_, messages, tools_, {.think = flags_.answer.think});
     const std::int32_t room = conversation_.session.capacity();
     if (asked.ids.size() >= static_cast<std::size_t>(room))
       fail(ErrorKind::usage, "context", "expected fewer than " + std::to_string(room) + " tokens, got " +

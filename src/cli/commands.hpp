@@ -29,6 +29,7 @@ void add_bench(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_generate(CLI::App& app, int& status);
 void add_chat(CLI::App& app, int& status);
+void add_serve(CLI::App& app);
 void add_check_exact(CLI::App& app);
 void add_describe(CLI::App& app);
 void add_backend_commands(CLI::App& app);  // those that only some backends have

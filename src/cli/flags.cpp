@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
+#include <string_view>
 
 #include "text/value.hpp"
 
@@ -61,6 +63,20 @@ T read_flag(const std::string& name, const std::string& text, T least, T most) {
 std::string described(const std::string& help, std::string range, const std::string& usual) {
   range.erase(0, range.find(' ') + 1);  // "from", "of"
   return help + " (" + range + (usual.empty() ? "" : ", default: " + usual) + ")";
+}
+
+std::size_t parse_bytes(const std::string& flag, const std::string& text) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  const auto number = text::read_number(text.substr(0, digits));
+  std::string unit = text.substr(digits);
+  std::ranges::transform(unit, unit.begin(), [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  if (unit.ends_with("IB") && unit.size() == 3) unit.resize(1);
+  if (unit.ends_with('B')) unit.pop_back();
+  const std::size_t power = std::string_view("KMGT").find(unit);
+  const int shift = unit.empty() ? 0 : 10 * (static_cast<int>(power) + 1);
+  if (!number || unit.size() > 1 || power == std::string_view::npos || std::ldexp(*number, shift) > 0x1p62)
+    fail(ErrorKind::usage, flag, "expected bytes such as 900000, 512M, 8G or 1.5GB, got '" + text + "'");
+  return static_cast<std::size_t>(std::ldexp(*number, shift));
 }
 
 CLI::Option* add_path(CLI::App& command, const std::string& names, std::string& target, const std::string& kind,

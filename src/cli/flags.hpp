@@ -1,6 +1,7 @@
 // Flags that are numbers, files, or one of some names: each read in one way, and its range and default said in one way in the help.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <limits>
 #include <string>
@@ -46,6 +47,9 @@ CLI::Option* add_numbers(CLI::App& command, const std::string& names, std::vecto
   return command.add_option_function<std::vector<std::string>>(names, read, described(help, range_text(least, most), usual))
       ->type_name(std::numeric_limits<T>::is_integer ? "N,..." : "X,...")->delimiter(',')->allow_extra_args(false);
 }
+
+// "8G", "8GB", "8g" and "8GiB" are the same: memory comes in powers of two.
+std::size_t parse_bytes(const std::string& flag, const std::string& text);
 
 // A file or a folder; `kind` is its name in the help.
 CLI::Option* add_path(CLI::App& command, const std::string& names, std::string& target, const std::string& kind,

@@ -7,6 +7,7 @@ std::span<const Command> commands() {
   static constexpr Command kCommands[] = {
       {"generate", add_generate},
       {"chat", add_chat},
+      {"serve", [](CLI::App& app, int&) { add_serve(app); }},
       {"inspect", [](CLI::App& app, int&) { add_inspect(app); }},
       {"logits", [](CLI::App& app, int&) { add_logits(app); }},
       {"bench", [](CLI::App& app, int&) { add_bench(app); }},

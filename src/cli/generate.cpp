@@ -23,6 +23,8 @@ struct GenerateFlags {
   AnswerFlags answer;
   std::string prompt, file, messages_file, system, tools_file;
   bool strict_tools = false, raw = false, json = false, json_lines = false, stats = false;
+
+  std::int32_t context_tokens() const { return engine.model.options.context_tokens ? engine.model.options.context_tokens : link::kDefaultContext; }
 };
 
 // Refuses text that is not UTF-8: a checkpoint's tokenizer would take it as bytes that no one meant.
@@ -34,17 +36,17 @@ const std::string& checked_utf8(const std::string& text, const std::string& wher
 std::string read_prompt(const GenerateFlags& flags) {
   std::string prompt = flags.prompt;
   if (!flags.file.empty()) {
-    prompt = read_input(flags.file);
+    prompt = read_input(flags.file, text_limit(flags.context_tokens()));
   } else if (prompt.empty() || prompt == "-") {
     if (isatty(STDIN_FILENO)) fail(ErrorKind::usage, "PROMPT", "expected a prompt as argument, --file or standard input, got none");
-    prompt = read_input("-");
+    prompt = read_input("-", text_limit(flags.context_tokens()));
   }
   if (prompt.empty()) fail(ErrorKind::usage, "PROMPT", "expected some text, got none");
   return checked_utf8(prompt, flags.file.empty() ? "PROMPT" : flags.file);
 }
 
 Value read_messages(const GenerateFlags& flags) {
-  if (!flags.messages_file.empty()) return read_json_input(flags.messages_file);
+  if (!flags.messages_file.empty()) return read_json_input(flags.messages_file, json_limit(flags.context_tokens()));
   const std::string prompt = read_prompt(flags);
   Value::Array messages;
   if (!flags.system.empty())
@@ -53,7 +55,7 @@ Value read_messages(const GenerateFlags& flags) {
   return messages;
 }
 
-Value value_of(const text::Event& event) {
+Value value_of(const engine::Event& event) {
   Value::Object object;
   if (!event.reasoning.empty()) object.emplace_back("reasoning", event.reasoning);
   if (!event.content.empty()) object.emplace_back("text", event.content);
@@ -99,7 +101,7 @@ int run(const GenerateFlags& flags) {
   // Everything the user wrote is read before the model is.
   const std::string raw = flags.raw ? read_prompt(flags) : "";
   const Value messages = flags.raw ? Value() : read_messages(flags);
-  const Value tools = flags.tools_file.empty() ? Value() : read_json_input(flags.tools_file);
+  const Value tools = flags.tools_file.empty() ? Value() : read_json_input(flags.tools_file, json_limit(flags.context_tokens()));
   engine::AnswerOptions options = flags.answer.options();
   if (flags.strict_tools) options.strict_tools = tools;
   const auto loaded = flags.engine.load();
@@ -107,7 +109,7 @@ int run(const GenerateFlags& flags) {
   engine::Conversation conversation(model);
   engine::Answer answer(conversation,
                         flags.raw ? engine::Prompt::of_text(model, raw)
-                                  : engine::Prompt::of_messages(model, messages, tools, flags.answer.think),
+                                  : engine::Prompt::of_messages(model, messages, tools, {.think = flags.answer.think}),
                         options);
 
   const InterruptGuard guard(answer);

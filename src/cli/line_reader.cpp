@@ -73,7 +73,7 @@ History* history_of(void* history) { return static_cast<History*>(history); }
 
 }  // namespace
 
-LineReader::LineReader() : interactive_(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {
+LineReader::LineReader(InputLimit limit) : limit_(std::move(limit)), interactive_(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {
   if (!interactive_) return;
   HistEvent event;
   editor_ = el_init("lapidary", stdin, stdout, stderr);
@@ -115,9 +115,7 @@ void LineReader::stop() {
 
 std::optional<std::string> LineReader::read(const char* prompt) {
   if (!interactive_) {
-    std::string line;
-    if (!std::getline(std::cin, line)) return std::nullopt;
-    return line;
+    return read_line(limit_);
   }
   prompt_ = prompt;
   for (;;) {

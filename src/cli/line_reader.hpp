@@ -4,11 +4,13 @@
 #include <optional>
 #include <string>
 
+#include "cli/input.hpp"
+
 namespace lapidary::cli {
 
 class LineReader {
  public:
-  LineReader();
+  explicit LineReader(InputLimit limit);  // of a line from a pipe
   ~LineReader();
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
@@ -21,6 +23,7 @@ class LineReader {
   std::optional<std::string> read(const char* prompt);
 
  private:
+  const InputLimit limit_;
   bool interactive_;
   bool marks_pastes_ = false;
   const char* prompt_ = "";

@@ -1,7 +1,6 @@
 #include "cli/model.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -11,27 +10,11 @@
 #include "cli/backend.hpp"
 #include "cli/flags.hpp"
 #include "cpu/cores.hpp"
-#include "text/value.hpp"
 
 namespace lapidary::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-// "8G", "8GB", "8g" and "8GiB" are the same: memory comes in powers of two.
-std::size_t parse_bytes(const std::string& text) {
-  const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
-  const auto number = text::read_number(text.substr(0, digits));
-  std::string unit = text.substr(digits);
-  std::ranges::transform(unit, unit.begin(), [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
-  if (unit.ends_with("IB") && unit.size() == 3) unit.resize(1);
-  if (unit.ends_with('B')) unit.pop_back();
-  const std::size_t power = std::string_view("KMGT").find(unit);
-  const int shift = unit.empty() ? 0 : 10 * (static_cast<int>(power) + 1);
-  if (!number || unit.size() > 1 || power == std::string_view::npos || std::ldexp(*number, shift) > 0x1p62)
-    fail(ErrorKind::usage, "--memory", "expected bytes such as 900000, 512M, 8G or 1.5GB, got '" + text + "'");
-  return static_cast<std::size_t>(std::ldexp(*number, shift));
-}
 
 }  // namespace
 
@@ -80,7 +63,7 @@ void ModelFlags::add_limits_to(CLI::App& command) {
              "bfloat16 (default: fast; exact for models below 100 million weights, such as pebble)");
   backend_flags.add_latency_to(command);
   command.add_option_function<std::string>(
-             "--memory", [this](const std::string& text) { options.memory_limit_bytes = parse_bytes(text); },
+             "--memory", [this](const std::string& text) { options.memory_limit_bytes = parse_bytes("--memory", text); },
              "refuse to use more anonymous memory than this: 900000, 512M, 8G or 1.5GB (default: no limit)")
       ->type_name("BYTES");
 }

@@ -36,7 +36,7 @@ void Printer::think(const std::string& text, std::size_t tokens) {
   else std::cerr << text << std::flush;
 }
 
-void Printer::print(const text::Event& event, std::size_t tokens) {
+void Printer::print(const engine::Event& event, std::size_t tokens) {
   if (!event.reasoning.empty()) think(event.reasoning, tokens);
   if (!event.content.empty()) {
     begin(Line::content);

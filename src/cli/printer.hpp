@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "cli/progress.hpp"
-#include "text/output_parser.hpp"
+#include "engine/answer.hpp"
 
 namespace lapidary::cli {
 
@@ -12,7 +12,7 @@ class Printer {
  public:
   // `folds_thoughts`: a line says how long a thought was, in its place; a terminal shows how long it is so far.
   Printer(bool folds_thoughts, bool quiet);
-  void print(const text::Event& event, std::size_t tokens);  // after so many of the answer
+  void print(const engine::Event& event, std::size_t tokens);  // after so many of the answer
   void finish();                                             // ends the last line
 
  private:

@@ -60,7 +60,11 @@ void apply_settings(CLI::App& app) {
     for (const char* setting : kSettings)
       // A cut program is its own model, whatever the user's others are.
       if (const std::string_view name = setting; gem && (name == "model" || name == "draft-model")) continue;
-      else if (CLI::Option* option = command->get_option_no_throw(std::string("--") + setting)) option->envname(variable_of(setting));
+      else if (CLI::Option* option = command->get_option_no_throw(std::string("--") + setting)) {
+        // LAPIDARY_CHAT_CONTEXT before LAPIDARY_CONTEXT.
+        const std::string own = variable_of(command->get_name() + "-" + setting);
+        option->envname(variable(own.c_str()).empty() ? variable_of(setting) : own);
+      }
 }
 
 }  // namespace lapidary::cli

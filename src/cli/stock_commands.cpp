@@ -7,6 +7,7 @@ std::span<const Command> commands() {
   static constexpr Command kCommands[] = {
       {"generate", add_generate},
       {"chat", add_chat},
+      {"serve", [](CLI::App& app, int&) { add_serve(app); }},
       {"list", [](CLI::App& app, int&) { add_list(app); }},
       {"inspect", [](CLI::App& app, int&) { add_inspect(app); }},
       {"cut", [](CLI::App& app, int&) { add_cut(app); }},

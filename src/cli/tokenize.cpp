@@ -31,7 +31,7 @@ using engine::Clock;
 using engine::seconds_since;
 
 std::string read_text(const TokenizeFlags& flags) {
-  return *flags.text_given ? flags.text : read_input(flags.file, kMaxTextBytes);
+  return *flags.text_given ? flags.text : read_input(flags.file, {.bytes = kMaxTextBytes});
 }
 
 std::vector<std::int32_t> parse_ids(std::string_view text, std::int32_t size) {

@@ -13,6 +13,7 @@ std::string_view name_of(StopReason reason) {
   switch (reason) {
     case StopReason::none: return "none";
     case StopReason::stop_token: return "stop";
+    case StopReason::complete: return "complete";
     case StopReason::max_tokens: return "max_tokens";
     case StopReason::context: return "context";
     case StopReason::cancelled: return "cancelled";
@@ -99,9 +100,9 @@ void Generation::fill_masks() {
   request_.masks = masks;
 }
 
-void Generation::turn() {
+void Generation::turn(int most_rows) {
   assert(in_prompt());
-  session_.turn();
+  session_.turn(most_rows);
   if (session_.in_prompt()) return;
   reading_ = false;
   const std::int32_t first = session_.next();
@@ -123,7 +124,7 @@ bool Generation::play_round() {
 
 bool Generation::wants_round() const {
   return reason_ == StopReason::none && !in_prompt() && taken_ == chosen_ && count_ < options_.max_tokens &&
-         session_.length() < session_.capacity() && !cancelled();
+         session_.length() < session_.capacity() && !ended() && !cancelled();
 }
 
 void Generation::play_together(std::span<Generation* const> generations) {
@@ -209,6 +210,7 @@ std::optional<std::int32_t> Generation::next() {
   for (; in_prompt(); turn())
     if (cancelled()) return end(StopReason::cancelled);
   if (cancelled()) return end(StopReason::cancelled);
+  if (ended()) return end(StopReason::complete);
   if (count_ == options_.max_tokens) return end(StopReason::max_tokens);
   if (taken_ == chosen_) {
     if (session_.length() == session_.capacity()) return end(StopReason::context);
@@ -221,6 +223,7 @@ std::optional<std::int32_t> Generation::next() {
   }
   if (options_.constraint) options_.constraint->accept(token);
   if (std::ranges::find(options_.landmarks, token) != options_.landmarks.end()) drafting_->landmark();
+  if (taken_ < chosen_ - 1) ++accepted_drafts_;  // the last of a round is no draft
   ++taken_;
   ++count_;
   return token;

@@ -15,7 +15,8 @@
 
 namespace lapidary::decode {
 
-enum class StopReason : std::uint8_t { none, stop_token, max_tokens, context, cancelled };
+// complete: the constraint lets nothing follow.
+enum class StopReason : std::uint8_t { none, stop_token, complete, max_tokens, context, cancelled };
 std::string_view name_of(StopReason reason);
 
 struct GenerateOptions {
@@ -40,8 +41,8 @@ class Generation {
 
   // The next token, or nothing when the generation has ended. A stop token ends it and is not returned.
   std::optional<std::int32_t> next();
-  // A chunk of the prompt.
-  void turn();
+  // A chunk of the prompt, of at most so many rows: no byte depends on it.
+  void turn(int most_rows = INT32_MAX);
   bool in_prompt() const { return reading_; }
   // next() begins with a round.
   bool wants_round() const;
@@ -57,11 +58,13 @@ class Generation {
   std::int32_t count() const { return count_; }                // tokens returned
   std::int32_t stop_token() const { return stop_token_; }      // the one that ended it, or -1
   const SpeculationStats& stats() const { return drafting_->stats(); }
+  std::int64_t accepted_drafts() const { return accepted_drafts_; }  // among the tokens returned
   // The model's logits that the last returned token was chosen from, and its row after the final norm; until the next token.
   std::span<const float> logits() const { return row_of(logits_, session_.vocab()); }
   std::span<const float> hidden() const { return row_of(hidden_, session_.hidden_size()); }
 
  private:
+  bool ended() const { return options_.constraint && options_.constraint->ended(); }
   bool cancelled() const { return options_.cancel && options_.cancel->load(std::memory_order_relaxed); }
   int draft_room() const;
   bool play_round();
@@ -90,6 +93,7 @@ class Generation {
   int chosen_ = 0, taken_ = 0;                 // of the last round: tokens, those returned
   std::int32_t base_ = 0;                      // session length up to the first of them
   std::int32_t count_ = 0;
+  std::int64_t accepted_drafts_ = 0;
   std::int32_t stop_token_ = -1;
   bool reading_ = false;                       // the session has some of the prompt before it
   StopReason reason_ = StopReason::none;

@@ -66,9 +66,10 @@ void Session::begin_prompt(std::span<const std::int32_t> tokens, const graph::Re
   prompt_request_ = request;
 }
 
-void Session::turn() {
-  assert(in_prompt());
-  const std::span<const std::int32_t> tokens = prompt_.first(std::min<std::size_t>(program_.plan.chunk_rows, prompt_.size()));
+void Session::turn(int most_rows) {
+  assert(in_prompt() && most_rows > 0);
+  const auto rows = static_cast<std::size_t>(std::min(program_.plan.chunk_rows, most_rows));
+  const std::span<const std::int32_t> tokens = prompt_.first(std::min(rows, prompt_.size()));
   graph::Chunk chunk = rows_of(tokens);
   const bool last = tokens.size() == prompt_.size();
   if (last) {
@@ -255,7 +256,6 @@ void Session::copy(Session& from, std::int32_t length) {
 
 link::SlotMemory Session::memory() {
   end_rounds();
-  leave_prompt();
   return executor_.slot_memory(slot_);
 }
 
@@ -265,12 +265,14 @@ void Session::adopt(std::span<const std::int32_t> tokens, std::int32_t prompt_le
   prompt_length_ = prompt_length;
 }
 
+std::int32_t Session::reusable_length() const { return executor_.prompts_stand_apart() ? prompt_length_ : length(); }
+
 std::int32_t Session::keep_common_prefix(std::span<const std::int32_t> tokens) {
   end_rounds();
   const std::size_t most = std::min(tokens_.size(), tokens.empty() ? 0 : tokens.size() - 1);
   const auto differs = std::mismatch(tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(most), tokens.begin());
   auto common = static_cast<std::int32_t>(differs.first - tokens_.begin());
-  if (executor_.prompts_stand_apart()) common = std::min(common, prompt_length_);
+  common = std::min(common, reusable_length());
   rollback(can_rollback(common) ? common : 0);
   return length();
 }

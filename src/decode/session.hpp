@@ -29,11 +29,11 @@ class Session {
   bool has_assistant() const { return program_.assistant.has_value(); }
   std::span<const std::int32_t> tokens() const { return tokens_; }  // [length]
 
-  // Appends a prompt, a chunk with each turn(): others may have theirs in between. Afterwards output 0 belongs to its last token,
+  // Appends a prompt, a chunk with each turn(), as large as the plan has it or smaller: others may have theirs in between. Afterwards output 0 belongs to its last token,
   // and the token after it is chosen as the first of `request` (null = the largest logit); what both point to must stay until then.
   // Tokens count when they have been computed, so that a prompt that was left, or has failed, is as long as length() says.
   void begin_prompt(std::span<const std::int32_t> tokens, const graph::Request* request = nullptr);
-  void turn();
+  void turn(int most_rows = INT32_MAX);
   bool in_prompt() const { return !prompt_.empty(); }
   void leave_prompt() { prompt_ = {}; }
   // All turns at once.
@@ -98,6 +98,9 @@ class Session {
   // Becomes the first `length` tokens of another session of the same executor, only where that could roll back to them. As long as
   // that one it goes on as that one does, with rounds too; shorter, with a prompt.
   void copy(Session& from, std::int32_t length);
+
+  // How much of it any text with the same beginning may go on from: where prompts have kernels of their own, what was a prompt.
+  std::int32_t reusable_length() const;
 
   // What is in the backend of it, to be saved; or to be filled, then adopt() says with what, and only a prompt may follow.
   link::SlotMemory memory();

@@ -25,6 +25,7 @@ ResolvedSampling::ResolvedSampling(const SamplingOptions& options, const decode:
   settings.presence = options.presence.value_or(0.0f);
   settings.frequency = options.frequency.value_or(0.0f);
   settings.seed = options.seed ? *options.seed : std::random_device{}();
+  settings.stream = options.stream;
   check("temperature", settings.temperature, 0.0f, 100.0f);
   check("top-p", settings.top_p, 0.0f, 1.0f);
   check("min-p", settings.min_p, 0.0f, 1.0f);

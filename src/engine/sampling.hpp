@@ -16,6 +16,7 @@ struct SamplingOptions {
   std::optional<std::int32_t> top_k;
   std::optional<std::uint64_t> seed;  // none = a random one
   std::vector<std::pair<std::int32_t, float>> bias;  // added to the logit of an id
+  std::uint32_t stream = 0;  // of noise: other ones give other answers for the same seed
 };
 
 // Options over defaults, with the lists that graph::Sampling points to.

@@ -11,21 +11,38 @@
 
 namespace lapidary::link {
 
-// Calls visit(offset, bytes) for each run of bytes in a session's block that belongs to its first `length` positions: K/V, then the
-// carried hidden row. A tile of a K/V head is one run of bytes in every format.
+// Calls visit(layer, offset, position_bytes) for the K and the V of each head that a session's block holds. A tile of positions is one
+// run of bytes in every format.
 template <class Visit>
-void for_each_run(const MemoryPlan& plan, const graph::Shape& shape, std::int32_t length, Visit&& visit) {
+void for_each_head(const MemoryPlan& plan, const graph::Shape& shape, Visit&& visit) {
   for (std::size_t l = 0; l < plan.kv.size(); ++l) {
     const KvPlacement& layer = plan.kv[l];
     if (!layer.capacity) continue;
     const auto heads = static_cast<std::size_t>(shape.layers[l].kv_heads);
     const std::size_t head_bytes = (layer.v_offset_bytes - layer.k_offset_bytes) / heads;
-    const std::int32_t tiles = std::min(length + graph::kTile - 1, layer.capacity) / graph::kTile;
-    const std::size_t bytes = head_bytes / static_cast<std::size_t>(layer.capacity / graph::kTile) * static_cast<std::size_t>(tiles);
     for (const std::size_t first : {layer.k_offset_bytes, layer.v_offset_bytes})
-      for (std::size_t head = 0; head < heads; ++head) visit(first + head * head_bytes, bytes);
+      for (std::size_t head = 0; head < heads; ++head)
+        visit(layer, first + head * head_bytes, head_bytes / static_cast<std::size_t>(layer.capacity));
   }
+}
+
+// Calls visit(offset, bytes) for each run of bytes in a session's block that belongs to its first `length` positions: K/V, then the
+// carried hidden row.
+template <class Visit>
+void for_each_run(const MemoryPlan& plan, const graph::Shape& shape, std::int32_t length, Visit&& visit) {
+  for_each_head(plan, shape, [&](const KvPlacement& layer, std::size_t offset, std::size_t position_bytes) {
+    const std::int32_t tiles = std::min(length + graph::kTile - 1, layer.capacity) / graph::kTile;
+    visit(offset, position_bytes * static_cast<std::size_t>(tiles * graph::kTile));
+  });
   visit(plan.carry_offset_bytes, plan.session_bytes - plan.carry_offset_bytes);
+}
+
+// Whether rings that have been written up to `written` still hold all that the position `length` sees.
+inline bool keeps(const MemoryPlan& plan, const graph::Shape& shape, std::int32_t written, std::int32_t length) {
+  if (length == 0) return true;
+  const std::int32_t oldest_visible = std::max(0, length - shape.window + 1);
+  return length <= written &&
+         std::ranges::all_of(plan.kv, [&](const KvPlacement& kv) { return !kv.capacity || oldest_visible + kv.capacity >= written; });
 }
 
 class Slots {
@@ -39,13 +56,7 @@ class Slots {
   }
 
   // As Executor::keeps.
-  bool keeps(int slot, std::int32_t length) const {
-    if (length == 0) return true;
-    const std::int32_t oldest_visible = std::max(0, length - shape_.window + 1);
-    return length <= written_[slot] && std::ranges::all_of(plan_.kv, [&](const KvPlacement& kv) {
-             return !kv.capacity || oldest_visible + kv.capacity >= written_[slot];
-           });
-  }
+  bool keeps(int slot, std::int32_t length) const { return link::keeps(plan_, shape_, written_[slot], length); }
 
   std::int32_t& written(int slot) { return written_[slot]; }
 

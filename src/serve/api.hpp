@@ -51,6 +51,6 @@ ChatPrompt read_count_tokens(const text::Value& body, const Facts& facts);
 
 // The body of an error: OpenAI's shape, or Anthropic's under /v1/messages.
 std::string openai_error(const Refusal& refusal);
-std::string anthropic_error(const Refusal& refusal, std::string_view request_id);
+std::string anthropic_error(const Refusal& refusal, std::string_view request_id);  // empty = null
 
 }  // namespace lapidary::serve

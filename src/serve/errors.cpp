@@ -43,7 +43,7 @@ std::string openai_error(const Refusal& refusal) {
 std::string anthropic_error(const Refusal& refusal, std::string_view request_id) {
   return text::to_json(Value::Object{{"type", "error"},
                                      {"error", Value::Object{{"type", anthropic_type(refusal.status)}, {"message", cut(refusal.message)}}},
-                                     {"request_id", request_id}});
+                                     {"request_id", or_null(request_id)}});
 }
 
 }  // namespace lapidary::serve

@@ -61,9 +61,9 @@ struct LogprobEntry {
 // What has become certain of one choice. Index: prompt x choices + choice.
 struct Delta {
   int index = 0;
-  std::string reasoning, content;
-  std::vector<text::ToolCall> calls;
-  std::vector<LogprobEntry> logprobs;  // of the tokens of `content`; empty unless asked for
+  std::string reasoning{}, content{};
+  std::vector<text::ToolCall> calls{};
+  std::vector<LogprobEntry> logprobs{};  // of the tokens of `content`; empty unless asked for
 };
 
 enum class Finish : std::uint8_t { stop, stop_text, length, tool_calls };

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "text/origins.hpp"
 #include "text/tokenizer.hpp"
 
 namespace lapidary::text {
@@ -18,10 +20,17 @@ class Detokenizer {
   // What is left when no id follows.
   std::string finish();
 
+  // The same where ids have numbers: `origins` gets those of the text.
+  std::string push(std::int32_t id, int number, Origins& origins);
+  std::string finish(Origins& origins);
+
  private:
+  std::string take_pending(std::size_t bytes, std::string text, Origins& origins);
+
   const Tokenizer& tokenizer_;
   bool with_specials_;
-  std::string pending_;  // the beginning of a character
+  std::string pending_;        // the beginning of a character
+  std::vector<int> numbers_;   // of its ids, each of one byte
 };
 
 }  // namespace lapidary::text

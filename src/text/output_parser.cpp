@@ -14,6 +14,8 @@ namespace {
 // One channel of output without the white space at its ends: held back until something follows it.
 class Stripped {
  public:
+  explicit Stripped(bool started = false) : started_(started) {}
+
   std::string push(std::string_view text) {
     if (!started_) text.remove_prefix(whitespace_at_front(text));
     const std::size_t tail = whitespace_at_back(text);
@@ -27,8 +29,10 @@ class Stripped {
     return ready;
   }
 
+  std::size_t held() const { return held_.size(); }
+
  private:
-  bool started_ = false;
+  bool started_;  // something stands before it
   std::string held_;
 };
 
@@ -61,6 +65,8 @@ class Header {
     return is_word ? "" : rest;
   }
 
+  std::size_t held() const { return seen_.size(); }
+
  private:
   std::string_view word_;  // empty: nothing expected
   std::string seen_;
@@ -71,9 +77,10 @@ class Header {
 struct OutputParser::State {
   enum class Mode : std::uint8_t { text, thought, call, stopped };
 
-  explicit State(const Tokenizer& tokenizer, bool inside_thought)
+  State(const Tokenizer& tokenizer, Begin begin)
       : detokenizer(tokenizer),
-        mode(inside_thought ? Mode::thought : Mode::text),
+        mode(begin == Begin::in_thought ? Mode::thought : Mode::text),
+        content(begin == Begin::in_text),
         open_thought(tokenizer.special("<|channel>")),
         close_thought(tokenizer.special("<channel|>")),
         open_call(tokenizer.special("<|tool_call>")),
@@ -85,9 +92,10 @@ struct OutputParser::State {
         quote(tokenizer.special("<|\"|>")) {}
 
   void push(std::int32_t id, Event& event) {
+    const int number = pushed++;
     if (mode == Mode::stopped) return;
     if (id == end_of_text || id == close_turn || id == open_result) {
-      stop(event);
+      stop(event, false);
     } else if (mode == Mode::call) {
       push_in_call(id, event);
     } else if (id == open_thought) {
@@ -99,7 +107,7 @@ struct OutputParser::State {
     } else if (id == open_turn) {
       enter(mode, "model", event);
     } else {
-      emit(header.push(detokenizer.push(id)), event);
+      arrive(detokenizer.push(id, number, arrived), event);
     }
   }
 
@@ -122,9 +130,9 @@ struct OutputParser::State {
     if (mode == Mode::call) segments.assign(1, "");
   }
 
-  void stop(Event& event) {
+  void stop(Event& event, bool drops_call) {
     if (mode == Mode::call) {
-      finish_call(event);
+      if (!drops_call) finish_call(event);
     } else {
       finish_text(event);
     }
@@ -132,35 +140,43 @@ struct OutputParser::State {
   }
 
   void finish_text(Event& event) {
-    emit(header.push(detokenizer.finish()), event);
-    emit(header.finish(), event);
+    arrive(detokenizer.finish(arrived), event);
+    leave_header(header.finish(), event);
   }
+
+  void arrive(std::string_view text, Event& event) { leave_header(header.push(text), event); }
+  void leave_header(std::string_view text, Event& event) { emit(text, arrived.pass(text.size(), header.held()), event); }
 
   void finish_call(Event& event) {
     segments.back() += detokenizer.finish();
     if (auto call = parse_tool_call(segments)) event.calls.push_back(std::move(*call));
   }
 
-  void emit(std::string_view text, Event& event) {
+  void emit(std::string_view text, std::span<const Origin> origins, Event& event) {
     if (mode == Mode::thought) {
       event.reasoning += reasoning.push(text);
-    } else {
-      event.content += content.push(text);
+      return;
     }
+    const std::string ready = content.push(text);
+    event.content += ready;
+    stripping.add(origins);
+    const std::vector<Origin> passed = stripping.pass(ready.size(), content.held());
+    event.content_origins.insert(event.content_origins.end(), passed.begin(), passed.end());
   }
 
   Detokenizer detokenizer;
   Mode mode;
   Header header;
   Stripped reasoning, content;
+  Origins arrived, stripping;         // of what the header holds back, of what waits in `content`
+  int pushed = 0;                     // ids
   std::vector<std::string> segments;  // of the call: outside and inside strings in turn
 
   const std::optional<std::int32_t> open_thought, close_thought, open_call, close_call, open_result, open_turn, close_turn,
       end_of_text, quote;
 };
 
-OutputParser::OutputParser(const Tokenizer& tokenizer, bool inside_thought)
-    : state_(std::make_unique<State>(tokenizer, inside_thought)) {}
+OutputParser::OutputParser(const Tokenizer& tokenizer, Begin begin) : state_(std::make_unique<State>(tokenizer, begin)) {}
 
 OutputParser::~OutputParser() = default;
 
@@ -170,11 +186,12 @@ Event OutputParser::push(std::int32_t id) {
   return event;
 }
 
+bool OutputParser::in_thought() const { return state_->mode == State::Mode::thought; }
 bool OutputParser::in_call() const { return state_->mode == State::Mode::call; }
 
-Event OutputParser::finish() {
+Event OutputParser::finish(bool drops_call) {
   Event event;
-  state_->stop(event);
+  state_->stop(event, drops_call);
   return event;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "text/detokenizer.hpp"
+#include "text/origins.hpp"
 #include "text/tokenizer.hpp"
 #include "text/value.hpp"
 
@@ -21,18 +22,23 @@ struct ToolCall {
 struct Event {
   std::string reasoning;
   std::string content;
-  std::vector<ToolCall> calls;  // completed
+  std::vector<ToolCall> calls;         // completed
+  std::vector<Origin> content_origins;  // ids are numbered as they were pushed, from 0 on
 };
+
+// Where in an answer the prompt ended.
+enum class Begin : std::uint8_t { at_start, in_thought, in_text };
 
 class OutputParser {
  public:
-  // `inside_thought`: the prompt ended in an open thought.
-  explicit OutputParser(const Tokenizer& tokenizer, bool inside_thought = false);
+  explicit OutputParser(const Tokenizer& tokenizer, Begin begin = Begin::at_start);
   ~OutputParser();
 
   Event push(std::int32_t id);
+  bool in_thought() const;
   bool in_call() const;
-  Event finish();  // also parses a call that was cut off, as far as it goes
+  // A call that was cut off is parsed as far as it goes, or dropped.
+  Event finish(bool drops_call = false);
 
  private:
   struct State;

@@ -18,15 +18,17 @@ std::size_t overlap(std::string_view text, std::string_view stop) {
 StopMatcher::StopMatcher(std::vector<std::string> stops) : stops_(std::move(stops)) {}
 
 std::string StopMatcher::push(std::string_view text) {
-  if (matched_) return {};
+  if (matched()) return {};
   held_ += text;
   std::size_t cut = std::string::npos, keep = 0;
   for (const std::string& stop : stops_) {
-    cut = std::min(cut, held_.find(stop));
+    if (const std::size_t at = held_.find(stop); at < cut) {
+      cut = at;
+      match_ = stop;
+    }
     keep = std::max(keep, overlap(held_, stop));
   }
-  if (cut != std::string::npos) {
-    matched_ = true;
+  if (matched()) {
     held_.resize(cut);
     return std::exchange(held_, {});
   }

@@ -14,12 +14,12 @@ class StopMatcher {
   // The text that is certain to come before any stop string. Nothing more comes once `matched`.
   std::string push(std::string_view text);
   std::string finish();  // what was held back when the stream ends without a match
-  bool matched() const { return matched_; }
+  bool matched() const { return !match_.empty(); }
+  const std::string& match() const { return match_; }  // the stop string that ended it
 
  private:
   std::vector<std::string> stops_;
-  std::string held_;
-  bool matched_ = false;
+  std::string held_, match_;
 };
 
 }  // namespace lapidary::text

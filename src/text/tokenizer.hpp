@@ -1,6 +1,7 @@
 // Text to token ids and back, from a checkpoint's tokenizer.json or tokenizer.model.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -26,6 +27,9 @@ struct Span {
   std::string text;
   Specials specials = Specials::recognise;
 };
+
+// No piece is longer, as text. It bounds the work at every position of a text, and how long a text of so many tokens can be.
+inline constexpr std::size_t kMaxPieceBytes = 256;
 
 class TokenTables;
 

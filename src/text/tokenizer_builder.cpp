@@ -11,7 +11,6 @@ namespace lapidary::text {
 namespace {
 
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581, how a vocabulary writes a space
-constexpr std::size_t kMaxAddedBytes = 256;             // bounds the work at every position of a text
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -91,14 +90,16 @@ void TokenTablesBuilder::add_piece(std::int32_t id, std::string_view text) {
   arrays_->pieces[place] = store(text, true);
   // A piece that is a space itself, not U+2581, is never met: a text's spaces are marks when the merging begins.
   const std::string_view plain = bytes(id);
+  if (plain.size() > kMaxPieceBytes)
+    refuse("piece " + std::to_string(id) + ", expected at most " + std::to_string(kMaxPieceBytes) + " bytes, got " + std::to_string(plain.size()));
   if (plain.empty() || text == " ") return;
   if (const Utf8Step first = utf8_step(plain); first.bytes == plain.size()) set_scalar(first.scalar, id);
 }
 
 void TokenTablesBuilder::add_token(std::int32_t id, std::string_view name, bool special) {
   const std::string token = "added token " + in_quotes(name) + ", expected ";
-  if (name.empty() || name.size() > kMaxAddedBytes)
-    refuse(token + "1 to " + std::to_string(kMaxAddedBytes) + " bytes, got " + std::to_string(name.size()));
+  if (name.empty() || name.size() > kMaxPieceBytes)
+    refuse(token + "1 to " + std::to_string(kMaxPieceBytes) + " bytes, got " + std::to_string(name.size()));
   if (kind(id) == PieceKind::byte) refuse(token + "a name, got that of a byte");
   const ArenaText stored = store(name, false);
   if (special) {

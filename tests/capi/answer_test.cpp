@@ -89,7 +89,7 @@ const suite<"the C API"> api = [] {
     std::int32_t reading = -1;
     lapidary_render(model, kCapital, nullptr, 0, ids.data(), ids.size(), &count, &reading, Expected());
     ids.resize(count);
-    const auto prompt = engine::Prompt::of_messages(static_cast<lapidary_model*>(model)->model, text::parse_json(kCapital, ""), {}, false);
+    const auto prompt = engine::Prompt::of_messages(static_cast<lapidary_model*>(model)->model, text::parse_json(kCapital, ""), {}, {});
     expect(ids == prompt.ids && reading == LAPIDARY_READ_ANSWER);
     const OwnedSession session(model);
     Question of_ids(ids);
@@ -272,7 +272,7 @@ const suite<"the C API"> api = [] {
     expect(all == by_engine(model, story).ids);
 
     // The same rows from given tokens.
-    const Ids prompt = engine::Prompt::of_messages(static_cast<lapidary_model*>(model)->model, text::parse_json(kStory, ""), {}, false).ids;
+    const Ids prompt = engine::Prompt::of_messages(static_cast<lapidary_model*>(model)->model, text::parse_json(kStory, ""), {}, {}).ids;
     lapidary_rollback(other, 0, Expected());
     std::vector<float> logits(prompt.size() * 8192), hidden(prompt.size() * first_hidden.size());
     lapidary_rows(other, prompt.data(), prompt.size(), logits.data(), logits.size(), hidden.data(), hidden.size(), Expected());

@@ -77,10 +77,16 @@ const suite<"files that are read"> read_files = [] {
     expect(wrong.status == 1_i && wrong.err.starts_with("[--json-schema] ")) << wrong.err;
   };
 
-  "input without an end is refused"_test = [] {
-    for (const char* command : {"generate", "generate --file -", "generate --messages - ", "generate hi --tools /dev/zero"}) {
+  "input without an end is refused as soon as it cannot fit the context"_test = [] {
+    const std::pair<const char*, const char*> cases[] = {{"generate", "1048576 bytes, as no text of 4096 tokens, the context, is longer, got more"},
+                                                         {"generate --context 100 --file -", "25600 bytes, as no text of 100 tokens"},
+                                                         {"generate --messages -", "6291456 bytes, as no text of 4096 tokens"},
+                                                         {"generate hi --context 10 --tools /dev/zero", "15360 bytes, as no text of 10 tokens"},
+                                                         {"chat --context 100 </dev/zero", "25600 bytes, as no text of 100 tokens"},
+                                                         {"generate hi --json-schema /dev/zero", "67108864 bytes, got more"}};
+    for (const auto& [command, expected] : cases) {
       const Outcome run = shell(std::string(kSlowBuild ? "" : "ulimit -v 1000000; ") + "yes | " + std::string(LAPIDARY_PROGRAM) + " " + command);
-      expect(run.status == 1_i && run.err.find("expected at most 67108864 bytes, got more") != std::string::npos) << command << run.err;
+      expect(run.status == 1_i && run.err.find(std::string("expected at most ") + expected) != std::string::npos) << command << run.err;
     }
   };
 

@@ -54,7 +54,7 @@ const suite<"constrained calls"> constrained_calls = [] {
     const decode::Markers call{*tokenizer.special("<|tool_call>"), *tokenizer.special("<tool_call|>")};
     const std::int32_t stop = *tokenizer.special("<turn|>");
     const auto grammar = text::Grammar::calls(tokenizer, text::parse_json(kTools, "tools"));
-    Constraint constraint = Constraint::calls(grammar, call);
+    Constraint constraint({.call_grammar = grammar, .call = call});
     std::vector<std::uint32_t> mask(text::mask_words(tokenizer.size()));
     const auto allows = [&](std::int32_t id) {
       constraint.fill_mask(mask, {&stop, 1});
@@ -83,7 +83,7 @@ const suite<"constrained calls"> constrained_calls = [] {
     const auto prompt = pebble.tokenizer.encode("<bos><|turn>user\nHow is the weather?<turn|>\n<|turn>model\n<|tool_call>");
     std::vector<std::string> names;
     for (std::uint64_t seed = 0; seed < 16; ++seed) {
-      Constraint constraint = Constraint::calls(pebble.grammar, pebble.call);
+      Constraint constraint({.call_grammar = pebble.grammar, .call = pebble.call});
       constraint.accept(pebble.call.open);
       decode::Session session(pebble.model.program, *pebble.model.executor);
       decode::Generation generation(session, prompt,

@@ -105,12 +105,12 @@ decode::GenerateOptions options_of(const Subject& subject, Setting setting) {
       break;
     case Setting::schema:
       sampling = {.temperature = 1.0f, .top_k = 64, .top_p = 0.95f, .seed = 74};
-      options.constraint = Constraint::answer(subject.schema);
+      options.constraint = Constraint({.answer_grammar = subject.schema});
       break;
     case Setting::calls:
       open_call = &(biases[subject.call.open] = {subject.call.open, 9.0f});
       sampling = {.bias = {open_call, 1}, .temperature = 1.0f, .seed = 75};
-      options.constraint = Constraint::calls(subject.calls, subject.call);
+      options.constraint = Constraint({.call_grammar = subject.calls, .call = subject.call});
       break;
   }
   return options;

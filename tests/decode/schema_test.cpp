@@ -34,7 +34,7 @@ const suite<"schemas"> schemas = [] {
       decode::Session session(model.program, *model.executor);
       decode::Generation generation(session, prompt,
                                     {.sampling = {.temperature = 1.2f, .top_k = 40, .seed = seed}, .max_tokens = 100,
-                                     .stop_ids = {&stop, 1}, .constraint = decode::Constraint::answer(grammar)});
+                                     .stop_ids = {&stop, 1}, .constraint = decode::Constraint({.answer_grammar = grammar})});
       text::Detokenizer detokenizer(tokenizer);
       text::GrammarState walked(grammar);
       std::string output;

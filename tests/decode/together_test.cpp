@@ -106,7 +106,7 @@ Speculation drafting(const Text& text, std::optional<int> k) {
 
 GenerateOptions options_of(const Text& text, Speculation* speculation) {
   GenerateOptions options{.sampling = text.sampling, .max_tokens = kTokens, .speculation = speculation, .wants_logits = true};
-  if (text.constrained) options.constraint = Constraint::answer(schema());
+  if (text.constrained) options.constraint = Constraint({.answer_grammar = schema()});
   return options;
 }
 

@@ -1,6 +1,8 @@
 // Answers turn by turn: what their events add up to, how they are cancelled, and several in one model.
 #include <boost/ut.hpp>
 
+#include <algorithm>
+#include <array>
 #include <thread>
 
 #include "engine/pebble.hpp"
@@ -153,6 +155,63 @@ const suite<"answers"> answers = [] {
       more = one_more || two_more;
     }
     expect(in_turns[0] == alone[0] && in_turns[1] == alone[1]);
+  };
+
+  "a seed has streams of noise, each with an answer of its own, drafts or not"_test = [] {
+    engine::Model model(pebble_options());
+    engine::AnswerOptions options = endless(3);
+    options.max_tokens = 30;
+    const auto plain = answered(model, asked(model, kStory), options, 0).ids;
+    std::vector<std::vector<std::int32_t>> texts;
+    for (const std::uint32_t stream : {0u, 1u, 2u}) {
+      options.sampling.stream = stream;
+      texts.push_back(answered(model, asked(model, kStory), options, 0).ids);
+      expect(answered(model, asked(model, kStory), options, 4).ids == texts.back()) << stream;
+    }
+    expect(texts[0] == plain && texts[1] != plain && texts[2] != plain && texts[1] != texts[2]);
+  };
+
+  "chunks of any size and rounds with others change no byte"_test = [] {
+    engine::Model model(pebble_options(3));
+    const auto options = [](std::uint64_t seed) {
+      engine::AnswerOptions all = endless(seed);
+      all.max_tokens = 40;
+      all.logprobs = 0;
+      return all;
+    };
+    const auto same = [](const engine::Answer::Result& a, const engine::Answer::Result& b) {
+      return a.ids == b.ids && std::ranges::equal(a.logprobs, b.logprobs, {}, [](const auto& l) { return l.chosen.logprob; }, [](const auto& l) { return l.chosen.logprob; });
+    };
+    std::vector<engine::Answer::Result> alone;
+    for (const std::uint64_t seed : {0, 1, 2}) alone.push_back(answered(model, asked(model, kStory), options(seed), 2));
+
+    engine::Conversation first(model), second(model), third(model);
+    engine::Answer one(first, asked(model, kStory), options(0)), two(second, asked(model, kStory), options(1)), three(third, asked(model, kStory), options(2));
+    const std::array answers{&one, &two, &three};
+    int most_rows = 0, read = 0;
+    for (engine::Answer* answer : answers) {
+      ++most_rows;
+      for (read = 0; answer->in_prompt(); read = answer->read_tokens()) {
+        expect(answer->turn(most_rows).has_value());
+        expect(answer->read_tokens() > read && answer->read_tokens() <= read + most_rows);
+      }
+      expect(read == answer->result().prompt_tokens);
+    }
+    int together = 0;
+    for (bool more = true; more;) {
+      more = false;
+      for (engine::Answer* answer : answers)
+        while (answer->result().ending == Ending::none && !answer->wants_round()) answer->turn();
+      engine::Answer::play_together(answers);
+      for (engine::Answer* answer : answers) {
+        if (answer->result().ending != Ending::none) continue;
+        expect(!answer->wants_round()) << "it has had one";
+        ++together;
+        more = true;
+      }
+    }
+    expect(together > 30_i);
+    for (const std::size_t i : {0u, 1u, 2u}) expect(same(answers[i]->result(), alone[i])) << i;
   };
 
   "a bias for an id that is not there is refused"_test = [] {

@@ -33,12 +33,20 @@ std::vector<std::int32_t> ids_of(const Tokenizer& tokenizer, const std::uint8_t*
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const Tokenizer tokenizer = Tokenizer::open(LAPIDARY_ROOT "/models/pebble");
-  OutputParser parser(tokenizer, size % 2 == 1);
+  OutputParser parser(tokenizer, size % 2 == 1 ? Begin::in_thought : Begin::at_start);
   std::string content, reasoning;
+  int last = -1;
   const auto take = [&](const Event& event) {
     content += event.content;
     reasoning += event.reasoning;
     check(strip(content) == content && strip(reasoning) == reasoning);
+    std::size_t bytes = 0;
+    for (const Origin& origin : event.content_origins) {
+      check(origin.number >= last);
+      last = origin.number;
+      bytes += origin.bytes;
+    }
+    check(bytes == event.content.size());
     for (const ToolCall& call : event.calls) {
       check(!call.name.empty() && call.arguments.object());
       check(parse_json(to_json(call.arguments), "fuzz") == call.arguments);

@@ -165,9 +165,9 @@ const suite<"rounds wait for nobody"> rounds = [] {
     const text::Tokenizer tokenizer = text::Tokenizer::open(pair.target);
     const decode::Markers call{*tokenizer.special("<|tool_call>"), *tokenizer.special("<tool_call|>")};
     const Tokens prompt = tokenizer.encode("<bos><|turn>user\nGive me JSON for 3 people.<turn|>\n<|turn>model\n");
-    Text text{pair, prompt, {}, decode::Constraint::answer(text::Grammar::schema(tokenizer, text::parse_json(kSchema, "schema")))};
+    Text text{pair, prompt, {}, decode::Constraint({.answer_grammar = text::Grammar::schema(tokenizer, text::parse_json(kSchema, "schema"))})};
     play_all(1, text, "schema");
-    text.constraint = decode::Constraint::calls(text::Grammar::calls(tokenizer, text::parse_json(kTools, "tools")), call);
+    text.constraint = decode::Constraint({.call_grammar = text::Grammar::calls(tokenizer, text::parse_json(kTools, "tools")), .call = call});
     text.constraint->accept(call.open);
     text.prompt.push_back(call.open);
     play_all(1, text, "calls");

@@ -35,7 +35,7 @@ void append(Event& all, Event event) {
 }
 
 Event parsed(const Tokenizer& tokenizer, std::span<const std::int32_t> ids, bool inside_thought = false) {
-  OutputParser parser(tokenizer, inside_thought);
+  OutputParser parser(tokenizer, inside_thought ? text::Begin::in_thought : text::Begin::at_start);
   Event all;
   for (const std::int32_t id : ids) append(all, parser.push(id));
   append(all, parser.finish());

@@ -118,6 +118,16 @@ const suite<"tokenizer errors"> errors = [] {
     expect(error_in(added.text()).has_value());
   };
 
+  boost::ut::test("a piece is longer than any should be") = [] {
+    SmallTokenizer longest = small(), longer = small();
+    longest.pieces.push_back(std::string(256, 'a'));
+    longer.pieces.push_back(std::string(257, 'a'));
+    expect(!error_in(longest.text()));
+    const auto error = error_in(longer.text());
+    expect(fatal(error.has_value()));
+    expect(error->message().find("expected at most 256 bytes, got 257") != std::string::npos) << error->message();
+  };
+
   boost::ut::test("a file that is cut, broken or absent") = [] {
     const std::string json = small().text();
     for (std::size_t size = 0; size < json.size(); size += 7)

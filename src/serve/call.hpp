@@ -1,0 +1,61 @@
+// A request for an answer, from its body to its last byte. On the thread with the sockets.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "serve/api.hpp"
+#include "serve/http.hpp"
+#include "serve/routes.hpp"
+#include "serve/ticket.hpp"
+
+namespace lapidary::serve {
+
+class Call {
+ public:
+  enum class State : std::uint8_t { preparing, waiting, running, over };
+
+  Call(std::shared_ptr<Exchange> exchange, RouteInfo route, std::string key_name, std::size_t body_bytes)
+      : exchange_(std::move(exchange)), route_(route), key_name_(std::move(key_name)), body_bytes_(body_bytes) {}
+
+  // Its request has been read: the ticket is handed in.
+  void wait(std::shared_ptr<Ticket> ticket, Request request);
+  void begin(const Begun& begun);
+  void add(const Delta& delta) { say(request_.writer->add(delta)); }
+  void end(const ChoiceEnd& end) { say(request_.writer->end(end)); }
+  void finish(const Outcome& outcome);
+  void refuse(const Refusal& refusal);  // whatever has been said so far
+  void keep_alive();
+  void leave() { state_ = State::over; }  // nobody listens any more
+
+  State state() const { return state_; }
+  bool streams() const { return request_.streams; }
+  const std::shared_ptr<Ticket>& ticket() const { return ticket_; }
+  Exchange& exchange() { return *exchange_; }
+  const RouteInfo& route() const { return route_; }
+  const std::string& key_name() const { return key_name_; }
+  std::size_t body_bytes() const { return body_bytes_; }
+
+  int status = 0;                       // that was answered
+  Clock::time_point arrived = Clock::now(), begun_at{};
+  std::string_view cancelled_by{};      // "client", "timeout", "drain"
+  std::function<void()> stop_queue_timer{}, stop_request_timer{}, stop_silence_timer{};
+
+ private:
+  void say(const std::string& text);
+
+  const std::shared_ptr<Exchange> exchange_;
+  const RouteInfo route_;
+  const std::string key_name_;
+  const std::size_t body_bytes_;
+  std::shared_ptr<Ticket> ticket_;
+  Request request_;
+  State state_ = State::preparing;
+  bool said_something_ = false;  // since keep_alive()
+};
+
+Response response_of(const Refusal& refusal, const RouteInfo& route, const std::string& request_id);
+
+}  // namespace lapidary::serve

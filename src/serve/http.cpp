@@ -1,0 +1,584 @@
+#include "serve/http.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <boost/asio.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <cassert>
+#include <chrono>
+#include <list>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "checkpoint/error.hpp"
+#include "serve/http_head.hpp"
+#include "serve/listen.hpp"
+
+namespace lapidary::serve {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+
+namespace {
+
+using boost::system::error_code;
+using Clock = std::chrono::steady_clock;
+using Socket = asio::generic::stream_protocol::socket;
+using Acceptor = asio::basic_socket_acceptor<asio::generic::stream_protocol>;
+
+// What is read and not parsed yet. Chunk extensions and trailers have no other limit.
+constexpr std::size_t kBufferBytes = 128 << 10;
+constexpr std::size_t kReadBytes = 16 << 10;  // at a time
+constexpr double kAcceptAgainS = 0.1;  // when there are no descriptors left
+constexpr double kCancelAgainS = 0.01;
+
+Clock::duration seconds(double count) { return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(count)); }
+
+// The message itself is wrong, and the client is still there to be told.
+bool is_fault(error_code ec) {
+  return ec.category() == make_error_code(http::error::bad_value).category() && ec != http::error::end_of_stream &&
+         ec != http::error::partial_message;
+}
+
+std::string_view view(const beast::flat_buffer& buffer) { return {static_cast<const char*>(buffer.data().data()), buffer.size()}; }
+std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
+
+void read_fields(const http::request_header<>& header, Head& head) {
+  head.method = view(header.method_string());
+  const std::string_view target = view(header.target());
+  head.path = target.substr(0, target.find('?'));
+  head.http_1_0 = header.version() == 10;
+  for (const auto& field : header) {
+    std::string name(view(field.name_string()));
+    for (char& letter : name) letter = letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+    head.fields.emplace_back(std::move(name), view(field.value()));
+  }
+  head.host = field_of(head, "host");
+  head.origin = field_of(head, "origin");
+  head.authorization = field_of(head, "authorization");
+  head.api_key = field_of(head, "x-api-key");
+  head.content_type = field_of(head, "content-type");
+}
+
+class Answer;
+
+}  // namespace
+
+// One client. Its requests are read, answered and followed by the next one after the other:
+//   idle -> head -> body -> answering -> idle ... -> lingering -> closed
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(HttpLoop& loop, Socket socket, bool is_unix, bool turned_away);
+  void start();
+  void stop();   // an answer that has ended is still sent
+  void close();  // whoever writes an answer is told
+  bool turned_away() const { return turned_away_; }
+
+  // Of the answer that is due.
+  void respond(const Response& response);
+  void begin_stream(const Response& head);
+  void write(std::string_view part);
+  void end_stream(bool whole);
+  std::size_t unsent_bytes() const { return queued_.size() + sending_.size() - sent_; }
+
+ private:
+  enum class State : std::uint8_t { idle, head, body, answering, lingering, closed };
+
+  void next_request();
+  void begin_head();
+  void read_head();
+  void parse_head();
+  void got_head();
+  void read_body();
+  void got_body(error_code ec);
+  void refuse(const HttpFault& fault);
+  void watch();
+  bool read_ahead();
+  std::string head_text(const Response& response, std::optional<std::size_t> body_bytes) const;
+  void send();
+  void drained();
+  void linger();
+  void drop();
+  void arm(double limit_s);
+  void disarm() { deadline_.expires_at(Clock::time_point::max()); }
+  void expired();
+
+  HttpLoop& loop_;
+  Socket socket_;
+  asio::steady_timer deadline_;  // of the state
+  beast::flat_buffer buffer_{kBufferBytes};
+  std::optional<http::request_parser<http::string_body>> parser_;
+  State state_ = State::idle;
+  const bool is_unix_, turned_away_;
+  bool keep_ = true;         // for another request after this one
+  bool watching_ = false;    // for bytes or an end, beside an answer
+  int requests_ = 0;
+  std::size_t head_bytes_ = 0;  // that are parsed
+  std::size_t dropped_bytes_ = 0;
+
+  Head head_;                // of the request, until its answer takes it
+  std::string request_id_;
+  bool head_only_ = false, chunked_ = false;
+  std::weak_ptr<Answer> answer_;
+  bool ended_ = false;       // all of the answer is known
+
+  std::string queued_, sending_;
+  std::size_t sent_ = 0;     // bytes of `sending_`
+  bool writing_ = false;
+};
+
+class HttpLoop {
+ public:
+  HttpLoop(const HttpLimits& limits, Handler& handler) : limits(limits), handler(handler) {}
+  ~HttpLoop() {
+    const auto open = connections_;
+    for (const auto& connection : open) connection->close();
+    remove_files();
+  }
+
+  void accept_from(int descriptor) {
+    acceptors_.emplace_back(io, asio::generic::stream_protocol(family_of(descriptor), 0), descriptor);
+    accept(acceptors_.back());
+  }
+  void serve(int descriptor) {
+    serve(Socket(io, asio::generic::stream_protocol(family_of(descriptor), 0), descriptor));
+  }
+  void stop() {
+    stopping_ = true;
+    remove_files();  // before it is free: who comes next makes its own
+    acceptors_.clear();
+    const auto open = connections_;
+    for (const auto& connection : open) connection->stop();
+    after(limits.dropped_s, [this] { io.stop(); });
+    if (connections_.empty()) io.stop();
+  }
+  void ended(const std::shared_ptr<Connection>& connection) {
+    if (connections_.erase(connection) > 0 && !connection->turned_away()) --served;
+    if (stopping_ && connections_.empty()) io.stop();
+  }
+  bool stopping() const { return stopping_; }
+
+  std::function<void()> after(double limit_s, std::function<void()> call) {
+    const auto timer = std::make_shared<asio::steady_timer>(io, seconds(limit_s));
+    timer->async_wait([timer, call = std::move(call)](error_code ec) {
+      if (!ec && timer->expiry() <= Clock::now()) call();
+    });
+    return [weak = std::weak_ptr(timer)] {
+      if (const auto timer = weak.lock()) timer->expires_at(Clock::time_point::max());
+    };
+  }
+
+  const HttpLimits limits;
+  Handler& handler;
+  asio::io_context io{1};
+  std::atomic<int> served = 0;
+  std::vector<std::string> unix_paths;
+
+ private:
+  void accept(Acceptor& acceptor) {
+    acceptor.async_accept([this, &acceptor](error_code ec, Socket socket) {
+      if (stopping_) return;
+      if (ec) {
+        after(kAcceptAgainS, [this, &acceptor] {
+          if (!stopping_) accept(acceptor);
+        });
+        return;
+      }
+      serve(std::move(socket));
+      accept(acceptor);
+    });
+  }
+
+  void serve(Socket socket) {
+    error_code ec;
+    const int family = socket.local_endpoint(ec).protocol().family();
+    const bool turned_away = served >= limits.connections;
+    // Those that are turned away linger, too: twice as many are not even told.
+    if (ec || connections_.size() >= 2 * static_cast<std::size_t>(limits.connections)) return;
+    socket.non_blocking(true, ec);
+    if (family != AF_UNIX) socket.set_option(asio::ip::tcp::no_delay(true), ec);
+    const auto connection = std::make_shared<Connection>(*this, std::move(socket), family == AF_UNIX, turned_away);
+    connections_.insert(connection);
+    if (!turned_away) ++served;
+    connection->start();
+  }
+
+  void remove_files() {
+    for (const std::string& path : std::exchange(unix_paths, {})) ::unlink(path.c_str());
+  }
+
+  asio::executor_work_guard<asio::io_context::executor_type> work_{io.get_executor()};
+  std::list<Acceptor> acceptors_;
+  std::set<std::shared_ptr<Connection>> connections_;
+  bool stopping_ = false;
+};
+
+namespace {
+
+class Answer final : public Exchange {
+ public:
+  Answer(std::weak_ptr<Connection> connection, Head head) : connection_(std::move(connection)), head_(std::move(head)) {}
+  ~Answer() override {
+    if (const auto connection = last_word()) connection->close();
+  }
+
+  const Head& head() const override { return head_; }
+  void answer(Response response) override {
+    if (const auto connection = last_word()) connection->respond(response);
+  }
+  void begin_stream(Response head) override {
+    if (const auto connection = connection_.lock()) connection->begin_stream(head);
+  }
+  void write(std::string part) override {
+    if (const auto connection = connection_.lock()) connection->write(part);
+  }
+  void end_stream() override {
+    if (const auto connection = last_word()) connection->end_stream(true);
+  }
+  void cut_stream() override {
+    if (const auto connection = last_word()) connection->end_stream(false);
+  }
+  std::size_t unsent_bytes() const override {
+    const auto connection = connection_.lock();
+    return connection ? connection->unsent_bytes() : 0;
+  }
+  bool gone() const override { return gone_; }
+  void on_gone(std::function<void()> call) override {
+    if (gone_) return call();
+    if (!connection_.expired()) gone_call_ = std::move(call);
+  }
+  void on_sent(std::function<void()> call) override {
+    if (!connection_.expired()) sent_call_ = std::move(call);
+  }
+
+  // Of the connection. A call may end the answer, and with it what is called: it is held here.
+  void left() {
+    gone_ = true;
+    const auto call = gone_call_;
+    last_word();
+    if (call) call();
+  }
+  void sent() {
+    const auto call = sent_call_;
+    if (call) call();
+  }
+
+ private:
+  // Nothing follows. What is called may hold this exchange: it is let go.
+  std::shared_ptr<Connection> last_word() {
+    gone_call_ = sent_call_ = nullptr;
+    return std::exchange(connection_, {}).lock();
+  }
+
+  std::weak_ptr<Connection> connection_;  // until the answer has ended
+  const Head head_;
+  bool gone_ = false;
+  std::function<void()> gone_call_, sent_call_;
+};
+
+}  // namespace
+
+Connection::Connection(HttpLoop& loop, Socket socket, bool is_unix, bool turned_away)
+    : loop_(loop), socket_(std::move(socket)), deadline_(loop.io), is_unix_(is_unix), turned_away_(turned_away) {}
+
+void Connection::start() {
+  if (!turned_away_) return next_request();
+  head_.request_id = request_id_ = random_id();
+  refuse({503, "[connections] expected at most " + std::to_string(loop_.limits.connections) + ", got more"});
+}
+
+void Connection::next_request() {
+  state_ = State::idle;
+  const auto begin = [this, self = shared_from_this()](error_code ec = {}) {
+    if (state_ == State::idle && !ec) begin_head();
+  };
+  if (buffer_.size() > 0) return asio::post(loop_.io, begin);
+  buffer_.shrink_to_fit();
+  arm(loop_.limits.idle_s);
+  socket_.async_wait(Socket::wait_read, begin);
+}
+
+void Connection::begin_head() {
+  state_ = State::head;
+  arm(loop_.limits.head_s);
+  head_ = {};
+  head_.request_id = request_id_ = random_id();
+  head_.from_unix_socket = is_unix_;
+  head_only_ = false;
+  head_bytes_ = 0;
+  parser_.emplace();
+  parser_->header_limit(kBufferBytes);  // it is of what is not parsed yet: a head that drips has none
+  parser_->body_limit(boost::none);     // lengths are looked at once the head has been
+  parse_head();
+}
+
+void Connection::read_head() {
+  socket_.async_read_some(buffer_.prepare(kReadBytes), [this, self = shared_from_this()](error_code ec, std::size_t bytes) {
+    if (state_ != State::head) return;
+    if (ec == asio::error::operation_aborted) return refuse({408, "[head] expected all of it in time, got a part"});
+    if (ec) return close();
+    buffer_.commit(bytes);
+    parse_head();
+  });
+}
+
+void Connection::parse_head() {
+  error_code ec = http::error::need_more;
+  if (buffer_.size() > 0) {
+    const std::size_t parsed = parser_->put(buffer_.data(), ec);
+    if (ec == http::error::bad_version) return refuse(bad_version(view(buffer_)));
+    buffer_.consume(parsed);
+    head_bytes_ += parsed;
+  }
+  const bool part = ec == http::error::need_more;
+  if (part && head_bytes_ == 0 && buffer_.size() > loop_.limits.line_bytes) return refuse(overlong_line(loop_.limits));
+  if (head_bytes_ + (part ? buffer_.size() : 0) > loop_.limits.head_bytes) return refuse(overlong_head(loop_.limits));
+  if (part) return read_head();
+  if (ec) return refuse({400, "[head] expected HTTP/1.1, got: " + ec.message()});
+  got_head();
+}
+
+void Connection::got_head() {
+  disarm();
+  // Looked at here and never again: trailers are put among the fields.
+  read_fields(parser_->get().base(), head_);
+  head_only_ = head_.method == "HEAD";
+  const std::size_t line_bytes = parser_->get().method_string().size() + parser_->get().target().size() + std::string_view("  HTTP/1.1").size();
+  if (const auto fault = head_fault(head_, line_bytes, loop_.limits)) return refuse(*fault);
+  keep_ = parser_->keep_alive() && !head_.http_1_0 && ++requests_ < loop_.limits.requests_per_connection;
+
+  Response refusal;
+  if (loop_.handler.refuses(head_, refusal)) {
+    keep_ = keep_ && parser_->is_done();
+    return respond(refusal);
+  }
+  if (const auto fault = body_fault(head_, loop_.limits)) return refuse(*fault);
+  read_body();
+}
+
+void Connection::read_body() {
+  state_ = State::body;
+  if (parser_->is_done()) return got_body({});
+  arm(loop_.limits.body_s);
+  parser_->body_limit(loop_.limits.body_bytes);
+  if (expects_continue(head_)) {
+    queued_ += "HTTP/1.1 100 Continue\r\n\r\n";
+    send();
+  }
+  http::async_read(socket_, buffer_, *parser_, [this, self = shared_from_this()](error_code ec, std::size_t) {
+    if (state_ == State::body) got_body(ec);
+  });
+}
+
+void Connection::got_body(error_code ec) {
+  disarm();
+  if (ec == asio::error::operation_aborted) return refuse({408, "[body] expected all of it in time, got a part"});
+  if (ec == http::error::body_limit)
+    return refuse({413, "[body] bytes, expected at most " + std::to_string(loop_.limits.body_bytes) + ", got more"});
+  if (is_fault(ec)) return refuse({400, "[body] expected chunks of HTTP/1.1, got: " + ec.message()});
+  if (ec) return close();
+
+  std::string body = std::move(parser_->get().body());
+  parser_.reset();
+  state_ = State::answering;
+  ended_ = false;
+  chunked_ = !head_.http_1_0;
+  auto answer = std::make_shared<Answer>(weak_from_this(), std::exchange(head_, {}));
+  answer_ = answer;
+  loop_.handler.handle(std::move(answer), std::move(body));
+  watch();
+}
+
+// Errors of HTTP end the connection: nobody knows where the next request would begin.
+void Connection::refuse(const HttpFault& fault) {
+  disarm();
+  keep_ = false;
+  respond(loop_.handler.http_error(fault.status, fault.what, &head_));
+}
+
+// A client that leaves says so by an end of what it sends. What it sends ahead is no end.
+void Connection::watch() {
+  if (state_ != State::answering || ended_ || watching_ || buffer_.size() >= loop_.limits.ahead_bytes) return;
+  watching_ = true;
+  socket_.async_wait(Socket::wait_read, [this, self = shared_from_this()](error_code ec) {
+    watching_ = false;
+    if (state_ != State::answering || ended_ || ec) return;
+    if (!read_ahead()) return close();
+    watch();
+  });
+}
+
+bool Connection::read_ahead() {
+  error_code ec;
+  buffer_.commit(socket_.read_some(buffer_.prepare(loop_.limits.ahead_bytes - buffer_.size()), ec));
+  return !ec || ec == asio::error::would_block;
+}
+
+// `body_bytes`: none = it is streamed.
+std::string Connection::head_text(const Response& response, std::optional<std::size_t> body_bytes) const {
+  http::response<http::empty_body> head;
+  head.result(static_cast<unsigned>(response.status));
+  head.set(http::field::date, http_date(std::time(nullptr)));
+  head.set(http::field::server, "lapidary");
+  head.set("x-request-id", request_id_);
+  head.set("request-id", request_id_);
+  if (response.status != 204) {
+    head.set(http::field::content_type, response.content_type);
+    if (body_bytes) head.content_length(*body_bytes);
+    else if (chunked_) head.chunked(true);
+  }
+  for (const auto& [name, value] : response.fields) {
+    assert((name + value).find_first_of("\r\n") == std::string::npos);
+    head.insert(name, value);
+  }
+  if (!keep_) head.set(http::field::connection, "close");
+  std::ostringstream text;
+  text << head.base();
+  return text.str();
+}
+
+void Connection::respond(const Response& response) {
+  state_ = State::answering;
+  queued_ += head_text(response, response.body.size());
+  if (!head_only_) queued_ += response.body;
+  ended_ = true;
+  send();
+}
+
+void Connection::begin_stream(const Response& head) {
+  queued_ += head_text(head, {});
+  send();
+}
+
+void Connection::write(std::string_view part) {
+  if (part.empty() || head_only_) return;
+  queued_ += chunked_ ? beast::buffers_to_string(http::make_chunk(asio::buffer(part))) : std::string(part);
+  send();
+}
+
+void Connection::end_stream(bool whole) {
+  if (whole && chunked_ && !head_only_) queued_ += beast::buffers_to_string(http::make_chunk_last());
+  keep_ = keep_ && whole;
+  ended_ = true;
+  send();
+}
+
+void Connection::send() {
+  if (writing_) return;
+  if (sent_ == sending_.size()) {
+    sending_ = std::exchange(queued_, {});
+    sent_ = 0;
+  }
+  if (sending_.empty()) return drained();
+  writing_ = true;
+  if (state_ == State::answering) arm(loop_.limits.send_s);
+  socket_.async_write_some(asio::buffer(sending_) + sent_, [this, self = shared_from_this()](error_code ec, std::size_t bytes) {
+    writing_ = false;
+    if (state_ == State::closed) return;
+    if (ec) return close();
+    sent_ += bytes;
+    send();
+  });
+}
+
+void Connection::drained() {
+  if (state_ != State::answering) return;
+  disarm();
+  if (!ended_) {
+    if (const auto answer = answer_.lock()) answer->sent();
+  } else if (keep_ && !loop_.stopping()) {
+    next_request();
+  } else {
+    linger();
+  }
+}
+
+// Closing while bytes of the client are unread would take the answer away from it.
+void Connection::linger() {
+  state_ = State::lingering;
+  error_code ec;
+  socket_.shutdown(Socket::shutdown_send, ec);
+  if (loop_.stopping() && socket_.available(ec) == 0) return close();
+  buffer_.clear();
+  arm(loop_.limits.dropped_s);
+  drop();
+}
+
+void Connection::drop() {
+  socket_.async_read_some(buffer_.prepare(kReadBytes), [this, self = shared_from_this()](error_code ec, std::size_t bytes) {
+    if (state_ != State::lingering) return;
+    dropped_bytes_ += bytes;
+    if (ec || dropped_bytes_ >= loop_.limits.dropped_bytes) return close();
+    drop();
+  });
+}
+
+void Connection::stop() {
+  keep_ = false;
+  if (state_ != State::answering || !ended_) close();
+}
+
+void Connection::close() {
+  if (state_ == State::closed) return;
+  const auto self = shared_from_this();
+  const auto answer = state_ == State::answering && !ended_ ? answer_.lock() : nullptr;
+  state_ = State::closed;
+  error_code ec;
+  socket_.close(ec);
+  deadline_.cancel();
+  loop_.ended(self);
+  if (answer) answer->left();
+}
+
+void Connection::arm(double limit_s) {
+  deadline_.expires_after(seconds(limit_s));
+  deadline_.async_wait([this, self = shared_from_this()](error_code ec) {
+    if (!ec && deadline_.expiry() <= Clock::now()) expired();
+  });
+}
+
+void Connection::expired() {
+  if (state_ != State::head && state_ != State::body) return close();
+  // Whoever reads hears of it and tells the client. Between two of its reads there is nothing to cancel yet.
+  error_code ec;
+  socket_.cancel(ec);
+  arm(kCancelAgainS);
+}
+
+HttpServer::HttpServer(const HttpLimits& limits, Handler& handler) : loop_(std::make_unique<HttpLoop>(limits, handler)) {}
+HttpServer::~HttpServer() = default;
+
+int HttpServer::listen_tcp(const std::string& address, int port) {
+  const int descriptor = listen_on_tcp(address, port);
+  loop_->accept_from(descriptor);
+  return port_of(descriptor);
+}
+
+void HttpServer::listen_unix(const std::string& path) {
+  loop_->accept_from(listen_on_unix(path));
+  loop_->unix_paths.push_back(path);
+}
+
+void HttpServer::adopt(int descriptor) {
+  if (!is_listening(descriptor))
+    fail(ErrorKind::usage, "LISTEN_FDS", "descriptor " + std::to_string(descriptor) + ", expected a listening socket, got something else");
+  loop_->accept_from(descriptor);
+}
+
+void HttpServer::serve(int descriptor) { loop_->serve(descriptor); }
+void HttpServer::run() { loop_->io.run(); }
+
+void HttpServer::stop() {
+  asio::post(loop_->io, [this] { loop_->stop(); });
+}
+
+void HttpServer::post(std::function<void()> call) { asio::post(loop_->io, std::move(call)); }
+int HttpServer::connections() const { return loop_->served; }
+
+std::function<void()> HttpServer::after(double seconds, std::function<void()> call) { return loop_->after(seconds, std::move(call)); }
+
+}  // namespace lapidary::serve

@@ -1,0 +1,88 @@
+#include "serve/prepare.hpp"
+
+#include <algorithm>
+
+#include "checkpoint/error.hpp"
+
+namespace lapidary::serve {
+namespace {
+
+engine::Prompt prompt_of(const engine::Model& model, const PlainPrompt& plain) {
+  if (const auto* ids = std::get_if<std::vector<std::int32_t>>(&plain.content)) return engine::Prompt::of_ids(*ids);
+  return engine::Prompt::of_text(model, std::get<std::string>(plain.content),
+                                 plain.parse_special ? text::Specials::recognise : text::Specials::as_text);
+}
+
+}  // namespace
+
+engine::Prompt prompt_of(const engine::Model& model, const ChatPrompt& chat) {
+  try {
+    return engine::Prompt::of_messages(model, chat.messages, chat.tools,
+                                       {.think = chat.think, .preserve_thinking = chat.preserve_thinking, .continues = chat.continues});
+  } catch (const Error& error) {
+    throw Refusal{.status = 400, .code = "invalid_value", .message = error.message(), .param = "messages"};
+  }
+}
+
+std::vector<engine::Prompt> prompts_of(const engine::Model& model, const Job& job) {
+  std::vector<engine::Prompt> prompts;
+  if (const auto* chat = std::get_if<ChatPrompt>(&job.prompt)) {
+    prompts.push_back(prompt_of(model, *chat));
+  } else {
+    for (const PlainPrompt& plain : std::get<std::vector<PlainPrompt>>(job.prompt)) prompts.push_back(prompt_of(model, plain));
+  }
+  const auto context = static_cast<std::size_t>(model.program.plan.context_tokens);
+  for (const engine::Prompt& prompt : prompts)
+    if (prompt.ids.size() >= context)
+      throw Refusal{.status = 400, .code = "context_length_exceeded",
+                    .message = "[prompt] expected at most " + std::to_string(context - 1) + " tokens, which leaves room for one of the context's " +
+                               std::to_string(context) + ", got " + std::to_string(prompt.ids.size())};
+  return prompts;
+}
+
+engine::Grammars GrammarCache::get(const engine::Model& model, const engine::AnswerOptions& options) {
+  if (!options.schema && !options.json && !options.strict_tools) return engine::compile(model, options);
+  const auto text_of = [](const std::optional<text::Value>& value) { return value ? text::to_json(*value) : std::string(); };
+  const std::string key = text_of(options.schema) + (options.json ? "\nany\n" : "\n") + text_of(options.strict_tools);
+  auto found = std::ranges::find(kept_, key, &std::pair<std::string, engine::Grammars>::first);
+  if (found == kept_.end()) {
+    kept_.emplace_front(key, engine::compile(model, options));
+    if (kept_.size() > kMost) kept_.pop_back();
+  } else {
+    std::rotate(kept_.begin(), found, found + 1);
+  }
+  return kept_.front().second;
+}
+
+Worker::Worker() {
+  thread_ = std::thread([this] {
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return stopping_ || !calls_.empty(); });
+      if (stopping_) return;
+      const std::function<void()> call = std::move(calls_.front());
+      calls_.pop_front();
+      lock.unlock();
+      call();
+    }
+  });
+}
+
+Worker::~Worker() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void Worker::post(std::function<void()> call) {
+  {
+    const std::lock_guard lock(mutex_);
+    calls_.push_back(std::move(call));
+  }
+  changed_.notify_one();
+}
+
+}  // namespace lapidary::serve

@@ -1,0 +1,44 @@
+// What a job needs before it can be computed: prompts as tokens, and grammars that compile. It takes a while, and has a thread of its own.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "serve/job.hpp"
+
+namespace lapidary::serve {
+
+engine::Prompt prompt_of(const engine::Model& model, const ChatPrompt& chat);
+// Refuses what does not leave room for a token.
+std::vector<engine::Prompt> prompts_of(const engine::Model& model, const Job& job);
+
+// Those of the last requests: agents ask for the same again and again. On one thread.
+class GrammarCache {
+ public:
+  engine::Grammars get(const engine::Model& model, const engine::AnswerOptions& options);
+
+ private:
+  static constexpr std::size_t kMost = 64;
+  std::deque<std::pair<std::string, engine::Grammars>> kept_;  // by what they were compiled from, those used last in front
+};
+
+// Calls in the order they come, on a thread of its own.
+class Worker {
+ public:
+  Worker();
+  ~Worker();  // drops what has not begun
+  void post(std::function<void()> call);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> calls_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace lapidary::serve
