@@ -150,7 +150,7 @@ Answer::Answer(Conversation& conversation, Prompt prompt, const AnswerOptions& o
 
 std::optional<Event> Answer::turn(int most_rows) {
   if (result_.ending != Ending::none) return std::nullopt;
-  if (!generation_) begin();
+  begin();
   if (generation_->in_prompt()) return read_prompt(most_rows);
   if (reader_.stopped()) return end(Ending::stop_text);
   const auto token = generation_->next();
@@ -172,6 +172,7 @@ void Answer::play_together(std::span<Answer* const> answers) {
 }
 
 void Answer::begin() {
+  if (generation_) return;
   start_ = Clock::now();
   result_.reused_tokens = conversation_.session.keep_common_prefix(prompt_.ids);
   const auto rest = std::span(prompt_.ids).subspan(static_cast<std::size_t>(result_.reused_tokens));

@@ -91,6 +91,8 @@ class Answer {
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
 
+  // Keeps what the conversation has of the prompt, so that read_tokens() counts from there; else the first turn does so.
+  void begin();
   // A chunk of the prompt, of at most `most_rows` tokens, a token, or the end: what became certain with it, which may be nothing. No
   // event when the answer has ended.
   std::optional<Event> turn(int most_rows = INT32_MAX);
@@ -126,7 +128,6 @@ class Answer {
   const Result& result() const { return result_; }  // so far
 
  private:
-  void begin();
   Event read_prompt(int most_rows);
   Event end(Ending ending);
   Event deliver(Event event);
@@ -143,7 +144,7 @@ class Answer {
   Reader reader_;
   Result result_;
   Clock::time_point start_{};
-  std::optional<decode::Generation> generation_;  // from the first turn on
+  std::optional<decode::Generation> generation_;  // from begin() on
 };
 static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may write it
 

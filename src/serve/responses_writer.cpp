@@ -103,9 +103,6 @@ class ResponseWriter final : public AnswerWriter {
   std::string item_event(std::string_view type) {
     return tell(type, {{"output_index", output_index()}, {"item", item_value(items_.back())}});
   }
-  std::string call_event(std::string_view type, std::string key, std::string_view text) {
-    return tell(type, {{"item_id", items_.back().id}, {"output_index", output_index()}, {std::move(key), text}});
-  }
   std::string part_event(std::string_view type, Value::Object fields) {
     fields.insert(fields.begin(), {{"item_id", items_.back().id}, {"output_index", output_index()}, {"content_index", 0}});
     return tell(type, std::move(fields));
@@ -144,8 +141,10 @@ class ResponseWriter final : public AnswerWriter {
   std::string add_call(const text::ToolCall& call) {
     std::string events =
         open({.kind = Item::Kind::call, .id = "fc_" + random_id_(), .call_id = "call_" + random_id_(), .name = call.name});
-    items_.back().text = text::to_json(call.arguments);
-    events += call_event("response.function_call_arguments.delta", "delta", items_.back().text);
+    Item& item = items_.back();
+    item.text = text::to_json(call.arguments);
+    events += tell("response.function_call_arguments.delta",
+                   {{"item_id", item.id}, {"output_index", output_index()}, {"delta", item.text}});
     return events + close("completed");
   }
 
@@ -162,8 +161,8 @@ class ResponseWriter final : public AnswerWriter {
         events += part_event("response.content_part.done", {{"part", output_text(item)}});
         break;
       case Item::Kind::call:
-        events = tell("response.function_call_arguments.done", {{"item_id", item.id}, {"output_index", output_index()},
-                                                                 {"name", item.name}, {"arguments", item.text}});
+        events = tell("response.function_call_arguments.done",
+                      {{"item_id", item.id}, {"output_index", output_index()}, {"name", item.name}, {"arguments", item.text}});
         break;
     }
     return events + item_event("response.output_item.done");

@@ -79,7 +79,8 @@ const suite<"README"> readme_suite = [] {
     for (const Command& command : readme.commands) {
       if (command.line == "lapidary metal-check") continue;          // of a Mac
       if (command.line.starts_with("lapidary check-exact")) continue;  // takes long, and drafting_test.cpp runs it
-      const Outcome run = shell(here + command.line + " </dev/null");
+      const bool would_stay = command.line.starts_with("lapidary serve");  // tests/serve runs it
+      const Outcome run = shell(here + command.line + (would_stay ? " --check-config" : "") + " </dev/null");
       expect(run.status == 0_i) << command.line << run.err;
       expect(!run.out.empty() || command.line.starts_with("lapidary chat") || command.line.find(" -o ") != std::string::npos) << command.line;
       if (command.line == "lapidary list") expect(run.out.find(readme.repo) != std::string::npos) << run.out;

@@ -44,15 +44,20 @@ const suite<"answers"> answers = [] {
     expect(!answer.turn());
 
     engine::Answer again(conversation, asked(model, kCapital), greedy_options());
+    again.begin();
+    expect(again.read_tokens() == again.result().prompt_tokens - 1 && again.in_prompt()) << "what was kept is known before a turn";
     expect(finish(again).content == content && again.result().reused_tokens == again.result().prompt_tokens - 1);
   };
 
   "a stop text, a number of tokens and a full context end it"_test = [] {
     engine::Model model(pebble_options());
     engine::Conversation conversation(model);
+    conversation.drafts = decode::DraftChoice{.fixed_k = 0};  // a round for each token
     engine::AnswerOptions options = greedy_options();
     options.stops = {" Norway"};
     engine::Answer stopped(conversation, asked(model, kCapital), options);
+    while (stopped.result().content != "The capital of" || stopped.wants_round()) expect(fatal(stopped.turn().has_value()));
+    expect(stopped.result().ending == Ending::none) << "it has to be told, with no round before that";
     expect(finish(stopped).content == "The capital of" && stopped.result().ending == Ending::stop_text);
     options.max_tokens = 2;
     engine::Answer shorter(conversation, asked(model, kCapital), options);

@@ -127,6 +127,25 @@ const suite<"delivery"> delivery = [] {
     }
   };
 
+  "any ids of whole characters: those listed are the content, but for white space at its ends"_test = [] {
+    Random random(8);
+    const std::int32_t specials = 24;
+    int contents = 0;
+    for (int round = 0; round < 400; ++round) {
+      std::vector<std::int32_t> ids;
+      for (int i = random.below(40); i > 0; --i) {
+        const std::int32_t id = random.chance(6) ? random.below(specials) : random.chance(3) ? 24 + random.below(2) : random.below(tokenizer().size());
+        if (tokenizer().kind(id) != text::PieceKind::byte) ids.push_back(id);
+      }
+      const Delivered whole = delivered(ids, random.chance(4) ? Reading::answer_in_thought : Reading::answer);
+      expect(text::strip(text_of(ids, whole.all)) == whole.content) << whole.content;
+      const auto is_blank = [&](int number) { return text::strip(tokenizer().bytes(ids[static_cast<std::size_t>(number)])).empty(); };
+      expect(whole.all.empty() || (!is_blank(whole.all.front()) && !is_blank(whole.all.back())));
+      contents += !whole.all.empty();
+    }
+    expect(contents > 100_i);
+  };
+
   "the events of an answer list what its content is made of, with drafts too"_test = [] {
     engine::Model model(pebble_options());
     engine::AnswerOptions options;

@@ -2,6 +2,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 
@@ -11,7 +12,6 @@ namespace {
 
 using namespace lapidary::serve;
 
-constexpr std::size_t kMaxBytes = 100'000;  // a socket takes them without being read
 constexpr double kLookAgainS = 0.0002;
 
 class Echo : public Handler {
@@ -36,7 +36,7 @@ class Echo : public Handler {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size > kMaxBytes) return 0;
+  if (size == 0) return 0;
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) std::abort();
   Echo echo;
@@ -44,13 +44,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   limits.send_s = limits.dropped_s = 0.01;  // nobody reads
   HttpServer server(limits, echo);
   server.serve(pair[0]);
-  if (::send(pair[1], data, size, MSG_NOSIGNAL) != static_cast<ssize_t>(size)) std::abort();
-  ::shutdown(pair[1], SHUT_WR);
-  std::function<void()> look = [&] {
+  // The first byte says how many come at a time.
+  const std::size_t piece = std::size_t{1} << (data[0] % 16);
+  std::size_t sent = 1;
+  std::function<void()> go_on = [&] {
     if (server.connections() == 0) return server.stop();
-    server.after(kLookAgainS, look);
+    const ssize_t taken = ::send(pair[1], data + sent, std::min(piece, size - sent), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (taken > 0) sent += static_cast<std::size_t>(taken);
+    if (sent == size) ::shutdown(pair[1], SHUT_WR);
+    server.after(sent == size ? kLookAgainS : 0, go_on);
   };
-  server.post(look);
+  server.post(go_on);
   server.run();
   ::close(pair[1]);
   return 0;

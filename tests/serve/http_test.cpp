@@ -130,11 +130,17 @@ suite<"HTTP"> answers = [] {
     expect(client.reply().body == "GET ");
   };
 
-  "a body may come a byte at a time"_test = [] {
+  "requests may come a byte at a time"_test = [] {
     Served served;
     Client client(served.port);
-    for (const char letter : post("/echo", "slowly")) client.send(std::string(1, letter));
+    const std::string chunked = "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for (const char letter : post("/echo", "slowly") + chunked + "2;a=b\r\nab\r\n0\r\nX: y\r\n\r\n" + chunked + "0\r\n\r\n") {
+      client.send(std::string(1, letter));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // most of them are read alone
+    }
     expect(client.reply().body == "POST slowly");
+    expect(client.reply().body == "POST ab");
+    expect(client.reply().body == "POST ");
   };
 
   "folded lines are joined, names are in lower case, the query is not of the path"_test = [] {

@@ -10,7 +10,7 @@ using lapidary::text::Value;
 
 constexpr std::string_view kTools = R"([{"name":"weather","description":"Of a city","input_schema":{"type":"object","properties":{"city":{"type":"string"}}},"cache_control":{"type":"ephemeral"}},{"type":"custom","name":"clock","input_schema":{"type":"object"},"eager_input_streaming":true,"allowed_callers":["direct"],"defer_loading":false,"input_examples":[]}])";
 
-// What a body of `fields` asks for besides its messages and its one token.
+// What a body asks for besides its messages and 100 tokens.
 std::string options_of(std::string_view body) {
   return outcome_of(read_message, body, [](Request request) {
     request.job.options.max_tokens -= 100;
@@ -290,7 +290,7 @@ suite<"answers of the messages API"> answers = [] {
     for (const auto& [end, reason] : cases)
       for (const std::string_view stream : {"false", "true"}) {
         const Request request = request_of(R"(,"stream":)" + std::string(stream));
-        expect(told(*request.writer, {text_of("a")}, end).find(reason) != std::string::npos) << reason;
+        expect(told(*request.writer, {{.content = "a"}}, end).find(reason) != std::string::npos) << reason;
       }
   };
 

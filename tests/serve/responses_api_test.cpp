@@ -197,7 +197,7 @@ suite<"responses API"> responses = [] {
         {R"([{"role":"assistant","content":"x","phase":"commentary"}])", "unsupported_parameter input[0].phase"},
         {R"([{"type":"item_reference","id":"x"}])", "unsupported_parameter input[0].type"},
         {R"([{"type":"web_search_call"}])", "unsupported_parameter input[0].type"},
-        {R"([{"type":"function_call","call_id":"c","name":"f","arguments":"[]"}])", " input[0].arguments"},
+        {R"([{"type":"function_call","call_id":"c","name":"f","arguments":"[]"}])", "invalid_value input[0].arguments"},
         {R"([{"type":"function_call","call_id":"c","name":"f","arguments":{}}])", "invalid_value input[0].arguments"},
         {R"([{"type":"function_call","call_id":"c","arguments":"{}"}])", "invalid_value input[0].name"},
         {R"([{"type":"reasoning","summary":[{"type":"summary_text","text":"x"}]}])", "unsupported_parameter input[0].summary"},
@@ -277,7 +277,7 @@ suite<"answers of the responses API"> answers = [] {
   "that are cut off are incomplete"_test = [] {
     for (const std::string_view stream : {"false", "true"}) {
       const Request request = request_of(R"(,"stream":)" + std::string(stream));
-      const std::string answer = told(*request.writer, {thought_of("Hm"), text_of("Wel")}, {.finish = Finish::length});
+      const std::string answer = told(*request.writer, {{.reasoning = "Hm"}, {.content = "Wel"}}, {.finish = Finish::length});
       expect(answer.find(R"("status":"incomplete","error":null,"incomplete_details":{"reason":"max_output_tokens"})") != answer.npos);
       expect(answer.find(R"("role":"assistant","status":"incomplete","content":[{"type":"output_text","text":"Wel")") != answer.npos);
       expect((answer.find("event: response.incomplete\n") != answer.npos) == (stream == "true"));
@@ -285,7 +285,7 @@ suite<"answers of the responses API"> answers = [] {
   };
 
   "hold the log probabilities of their own text"_test = [] {
-    Delta one = text_of("a"), two = text_of("b");
+    Delta one{.content = "a"}, two{.content = "b"};
     one.logprobs = {{.chosen = {.id = 1, .bytes = "a", .logprob = -0.5f}, .top = {{.id = 1, .bytes = "a", .logprob = -0.5f}}}};
     two.logprobs = {{.chosen = {.id = 2, .bytes = "b", .logprob = -0.25f}, .top = {}}};
     const std::string first = R"({"token":"a","logprob":-0.5,"bytes":[97],"top_logprobs":[{"token":"a","logprob":-0.5,"bytes":[97]}]})";
@@ -311,7 +311,7 @@ suite<"answers of the responses API"> answers = [] {
     AnswerWriter& writer = *request.writer;
     expect(writer.keep_alive() == ": waiting\n\n");
     writer.begin({});
-    writer.add(text_of("Wel"));
+    writer.add({.content = "Wel"});
     const auto events = events_of(writer.fail({.status = 503, .code = "draining", .message = "[server] draining"}));
     expect(events.size() == 1_ul);
     expect(events[0].first == "response.failed");

@@ -21,16 +21,11 @@ inline Facts fixed_facts() {
 inline const Outcome kFixedOutcome{.usage = {.prompt_tokens = 12, .cached_tokens = 8, .completion_tokens = 20, .reasoning_tokens = 6},
                                    .seed = 42};
 
-inline Delta thought_of(std::string text) { return {.index = 0, .reasoning = std::move(text), .content = {}, .calls = {}, .logprobs = {}}; }
-inline Delta text_of(std::string text, std::vector<text::ToolCall> calls = {}) {
-  return {.index = 0, .reasoning = {}, .content = std::move(text), .calls = std::move(calls), .logprobs = {}};
-}
-
 // A thought, a text, two calls.
 inline std::vector<Delta> fixed_deltas() {
   using text::Value;
-  return {thought_of("Hm, \"Bern\""), thought_of(" it is."), text_of(""), text_of("I look"),
-          text_of(" it\nup.", {{"weather", Value::Object{{"city", "Bern"}, {"days", 2}}}, {"clock", Value::Object{}}})};
+  return {{.reasoning = "Hm, \"Bern\""}, {.reasoning = " it is."}, {}, {.content = "I look"},
+          {.content = " it\nup.", .calls = {{"weather", Value::Object{{"city", "Bern"}, {"days", 2}}}, {"clock", Value::Object{}}}}};
 }
 
 // All that the writer returns.
