@@ -99,6 +99,10 @@ class Server:
         """Ends it, in peace by default, and returns its exit status."""
         if self.process.poll() is None:
             self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self):
+        """Its exit status, when it has ended."""
         try:
             return self.process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:

@@ -124,7 +124,7 @@ def errors_are_those_of_the_client(clients):
     error = raises(openai.BadRequestError, lambda: clients.chat(QUESTION, functions=[{"name": "f", "parameters": {}}]))
     same("error", ["functions", "unsupported_parameter", True], [error.param, error.code, "tools" in error.message])
     error = raises(openai.BadRequestError, lambda: clients.chat("word " * 9000))
-    same("error", ["context_length_exceeded", True], [error.code, "8192" in error.message])
+    same("error", ["context_length_exceeded", True], [error.code, str(clients.server.get("/props")["n_ctx"]) in error.message])
     error = raises(openai.BadRequestError, lambda: clients.chat([said("Hi"), said("Ho", "narrator")]))
     same("error", "messages[1].role", error.param)
     image = [{"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}}]

@@ -13,7 +13,7 @@ from support import Server, same, wait_for
 FORM = {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}}
 REQUESTS = [(STORY, {"max_tokens": 90}), (WEATHER, {"tools": [TOOL]}), ("Give me JSON for a person.", {"response_format": FORM, "max_tokens": 200}),
             ("What is 17 + 25 + 8?", {"reasoning_effort": "high", "max_tokens": 300}), (STORY, {"max_tokens": 60, "logprobs": True, "top_logprobs": 4}),
-            ("Count to 30.", {"max_tokens": 80, "frequency_penalty": 0.4}), ("Write a Python function.", {"max_tokens": 100, "temperature": 1.2, "top_k": 0}),
+            ("Count to 30.", {"max_tokens": 80, "frequency_penalty": 0.4}), ("Write a Python function.", {"max_tokens": 100, "temperature": 1.2, "extra_body": {"top_k": 0}}),
             (STORY, {"max_tokens": 50, "n": 2, "temperature": 0.5})]
 
 
@@ -124,7 +124,7 @@ def running_answers_end_before_the_server(clients):
         wait_for("a server that drains", lambda: server.ask("GET", "/health")[0] == 503)
         raises(openai.InternalServerError, lambda: draining.chat("Hi"))
         text += "".join(chunk.choices[0].delta.content or "" for chunk in stream)
-        same("exit status", 0, server.stop())
+        same("exit status", 0, server.wait())
     same("the text", clients.chat(STORY, seed=4, max_tokens=400).choices[0].message.content, text)
 
 
