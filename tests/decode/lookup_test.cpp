@@ -129,6 +129,8 @@ const suite<"lookup"> lookup_suite = [] {
     lookup.begin_text(Ids{1, 2, 3, 4, 5, 6});
     expect(proposed(lookup, {9, 1, 2}, 3) == Ids{3, 4, 5} && proposed(lookup, {1, 2}, 7) == Ids{3, 4, 5, 6});
     expect(proposed(lookup, {9, 5, 6}, 7).empty()) << "nothing follows";
+    lookup.begin_text(Ids{5, 6, 7, 1, 2, 3, 5, 6});
+    expect(proposed(lookup, {9, 5, 6}, 1) == Ids{7}) << "where something follows";
     expect(proposed(lookup, {1, 2, 7, 1, 2}, 1) == Ids{3}) << "before what the history has";
     expect(proposed(lookup, {8, 8, 1, 2, 7, 8, 8, 1, 2}, 1) == Ids{7}) << "unless that has more of it";
     lookup.begin_text({});
