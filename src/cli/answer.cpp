@@ -13,16 +13,16 @@
 namespace lapidary::cli {
 namespace {
 
-// What a signal handler can reach: the answer to cancel, until it has been, and whether a handler is at it.
-std::atomic<engine::Answer*> interruptible = nullptr;
+// What a signal handler can reach: how to cancel the answer, until it has been, and whether a handler is at it.
+std::atomic<std::atomic<bool>*> interruptible = nullptr;
 std::atomic<bool> interrupting = false;
-static_assert(std::atomic<engine::Answer*>::is_always_lock_free);
+static_assert(std::atomic<std::atomic<bool>*>::is_always_lock_free);
 
 void interrupt(int) {
   interrupting = true;
-  engine::Answer* answer = interruptible.exchange(nullptr);
-  if (!answer) std::_Exit(kCancelled);
-  answer->cancel();
+  std::atomic<bool>* cancelled = interruptible.exchange(nullptr);
+  if (!cancelled) std::_Exit(kCancelled);
+  *cancelled = true;
   interrupting = false;
 }
 
@@ -47,26 +47,24 @@ engine::AnswerOptions AnswerFlags::options() const {
   return options;
 }
 
-InterruptGuard::InterruptGuard(engine::Answer& answer) {
-  interruptible = &answer;
+InterruptGuard::InterruptGuard() {
+  interruptible = &cancelled_;
   std::signal(SIGINT, interrupt);
 }
 
-// A handler may run on another thread: the answer stays until it is done.
+// A handler may run on another thread: what it writes to stays until it is done.
 InterruptGuard::~InterruptGuard() {
   std::signal(SIGINT, SIG_DFL);
   interruptible = nullptr;
   while (interrupting) std::this_thread::yield();
 }
 
-void tell_cut_short(const engine::Conversation& conversation, const engine::Answer::Result& answer, const std::string& advice) {
-  const char* rest = answer.unfinished ? " and is unfinished" : "";
-  if (answer.ending == engine::Ending::max_tokens)
-    std::fprintf(stderr, "[--max-tokens] the answer was cut short after %zu token%s%s\n", answer.ids.size(),
-                 answer.ids.size() == 1 ? "" : "s", rest);
-  if (answer.ending == engine::Ending::context)
-    std::fprintf(stderr, "[--context] the answer was cut short%s: its %d tokens are used up%s\n", rest, conversation.session.capacity(),
-                 advice.c_str());
+void tell_cut_short(const CutShort& cut) {
+  const char* rest = cut.unfinished ? " and is unfinished" : "";
+  if (cut.ending == engine::Ending::max_tokens)
+    std::fprintf(stderr, "[--max-tokens] the answer was cut short after %zu token%s%s\n", cut.tokens, cut.tokens == 1 ? "" : "s", rest);
+  if (cut.ending == engine::Ending::context)
+    std::fprintf(stderr, "[--context] the answer was cut short%s: its %d tokens are used up%s\n", rest, cut.context_tokens, cut.advice.c_str());
 }
 
 void print_stats(const engine::Conversation& conversation, const engine::Answer::Result& answer) {

@@ -1,6 +1,7 @@
 // One answer at the command line: the flags that shape it, Ctrl-C, what came of it for people.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -26,14 +27,25 @@ struct AnswerFlags {
 // Ctrl-C while an answer is generated: the first one cancels it, a second one ends the program.
 class InterruptGuard {
  public:
-  explicit InterruptGuard(engine::Answer& answer);
+  InterruptGuard();
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
+  std::atomic<bool>& cancelled() { return cancelled_; }
+
+ private:
+  std::atomic<bool> cancelled_ = false;
 };
 
-// To stderr, where a limit came before the end of the answer. `advice`: what could be done about a full context.
-void tell_cut_short(const engine::Conversation& conversation, const engine::Answer::Result& answer, const std::string& advice = "");
+// To stderr, where a limit came before the end of the answer.
+struct CutShort {
+  engine::Ending ending = engine::Ending::none;
+  std::size_t tokens = 0;           // of the answer
+  std::int32_t context_tokens = 0;
+  bool unfinished = false;
+  std::string advice{};             // what could be done about a full context
+};
+void tell_cut_short(const CutShort& cut);
 
 // Load time, time to first token, tok/s, bytes per token, GB/s: to stderr.
 void print_stats(const engine::Conversation& conversation, const engine::Answer::Result& answer);

@@ -1,14 +1,16 @@
-// lapidary chat: a conversation. Only what is new is computed; the rest is in the session.
+// lapidary chat: a conversation, with a model or with a server.
 #include <iostream>
 
 #include "checkpoint/environment.hpp"
 #include "checkpoint/whole_file.hpp"
 #include "cli/answer.hpp"
+#include "cli/answerer.hpp"
 #include "cli/commands.hpp"
 #include "cli/input.hpp"
 #include "cli/line_reader.hpp"
 #include "cli/printer.hpp"
-#include "cli/progress.hpp"
+#include "cli/settings.hpp"
+#include "text/chat.hpp"
 #include "text/utf8.hpp"
 
 namespace lapidary::cli {
@@ -20,6 +22,7 @@ struct ChatFlags {
   EngineFlags engine;
   AnswerFlags answer;
   std::string system;
+  std::string connect;  // to a server; empty = a model is loaded here
   bool stats = false;
 };
 
@@ -38,7 +41,6 @@ constexpr const char* kHelp =
     "/quit, /bye     or Ctrl-D\n"
     "A line that ends with a backslash goes on in the next one.\n";
 
-constexpr const char* kContextAdvice = "; /reset starts again, --context makes room for more";
 constexpr const char* kSpace = " \t\r\n";
 
 std::string trimmed(const std::string& text) {
@@ -65,13 +67,14 @@ const char* name_of(bool is_on) { return is_on ? "on" : "off"; }
 class Chat {
  public:
   explicit Chat(ChatFlags flags)
-      : flags_(std::move(flags)), options_(flags_.answer.options()), model_(flags_.engine.load()), conversation_(*model_) {
+      : flags_(std::move(flags)), options_(flags_.answer.options()),
+        answerer_(flags_.connect.empty() ? local_answerer(flags_.engine) : remote_answerer(flags_.connect, flags_.engine.quiet)) {
     reset();
   }
 
   // Returns the exit status: in a pipe nobody else minds what failed.
   int run() {
-    LineReader lines(text_limit(conversation_.session.capacity()));
+    LineReader lines(text_limit(answerer_->context_tokens()));
     bool failed = false;
     if (lines.interactive()) std::cerr << "/help lists the commands, Ctrl-C stops an answer, Ctrl-D ends.\n";
     while (const auto line = read_message(lines)) {
@@ -139,7 +142,7 @@ class Chat {
         throw;
       }
     } else if (name == "/tools") {
-      tools_ = argument == "off" ? Value() : read_json_input(path_of(name, argument), json_limit(conversation_.session.capacity()));
+      tools_ = argument == "off" ? Value() : read_json_input(path_of(name, argument), json_limit(answerer_->context_tokens()));
       std::cerr << "tools are " << name_of(tools_.truthy()) << std::endl;
     } else if (name == "/schema") {
       if (argument == "off") options_.schema.reset();
@@ -175,8 +178,8 @@ class Chat {
   }
 
   void load(const std::string& path) {
-    const Value loaded = read_json_input(path, json_limit(conversation_.session.capacity()));
-    engine::Prompt::of_messages(*model_, loaded, {}, {});  // refuses what is not a conversation
+    const Value loaded = read_json_input(path, json_limit(answerer_->context_tokens()));
+    text::render(text::checked_messages(loaded), {}, {}, {});  // refuses what is not a conversation
     messages_ = *loaded.array();
     std::cerr << "loaded " << messages_.size() << " messages from " << path << std::endl;
   }
@@ -185,26 +188,17 @@ class Chat {
     if (!text::is_utf8(prompt)) fail(ErrorKind::bad_utf8, "message", "expected UTF-8, got other bytes");
     Value::Array messages = messages_;
     messages.push_back(Value::Object{{"role", "user"}, {"content", prompt}});
-    engine::Prompt asked = engine::Prompt::of_messages(*model_, messages, tools_, {.think = flags_.answer.think});
-    const std::int32_t room = conversation_.session.capacity();
-    if (asked.ids.size() >= static_cast<std::size_t>(room))
-      fail(ErrorKind::usage, "context", "expected fewer than " + std::to_string(room) + " tokens, got " +
-                                            std::to_string(asked.ids.size()) + kContextAdvice);
-    engine::Answer answer(conversation_, std::move(asked), options_);
-
-    const InterruptGuard guard(answer);
     Printer printer(flags_.answer.folds_thoughts, flags_.engine.quiet);
-    StatusLine line(flags_.engine.quiet);
-    while (const auto event = answer.turn()) {
-      show_prompt(line, answer);
-      printer.print(*event, answer.result().ids.size());
+    Answerer::Reply reply;
+    try {
+      reply = answerer_->answer({messages, tools_, flags_.answer.think, flags_.stats, options_}, printer);
+    } catch (...) {
+      printer.finish();
+      throw;
     }
-    printer.finish();
-    tell_cut_short(conversation_, answer.result(), kContextAdvice);
-    if (flags_.stats) print_stats(conversation_, answer.result());
-    Value::Object said{{"role", "assistant"}, {"content", answer.result().content}};
+    Value::Object said{{"role", "assistant"}, {"content", reply.content}};
     Value::Array calls;
-    for (const text::ToolCall& call : answer.result().calls) calls.push_back(Value::Object{{"type", "function"}, {"function", json_of(call)}});
+    for (const text::ToolCall& call : reply.calls) calls.push_back(Value::Object{{"type", "function"}, {"function", json_of(call)}});
     if (!calls.empty()) said.emplace_back("tool_calls", std::move(calls));
     messages.push_back(std::move(said));
     messages_ = std::move(messages);
@@ -212,11 +206,19 @@ class Chat {
 
   ChatFlags flags_;
   engine::AnswerOptions options_;
-  const std::unique_ptr<engine::Model> model_;
-  engine::Conversation conversation_;
+  const std::unique_ptr<Answerer> answerer_;
   Value::Array messages_;
   Value tools_;
 };
+
+// What says how a model is loaded here is not for a server's.
+void check_remote(const std::vector<CLI::Option*>& local) {
+  for (const CLI::Option* option : local) {
+    const std::string name = option->get_name();
+    if (name == "--help" || name == "--quiet" || !is_on_line(*option)) continue;
+    fail(ErrorKind::usage, name, "expected none with --connect, as it is the server's to say, got one");
+  }
+}
 
 }  // namespace
 
@@ -224,10 +226,16 @@ void add_chat(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("chat", "Talk with the model");
   const auto flags = std::make_shared<ChatFlags>();
   flags->engine.add_to(*command);
+  const std::vector<CLI::Option*> local = command->get_options();
+  add_path(*command, "--connect", flags->connect, "URL",
+           "talk to a server, http://HOST:PORT or unix:PATH, instead of loading a model; LAPIDARY_API_KEY is the key");
   flags->answer.add_to(*command);
   command->add_option("--system", flags->system, "system message");
   command->add_flag("--stats", flags->stats, "statistics after each answer");
-  command->callback([flags, &status] { status = Chat(*flags).run(); });
+  command->callback([flags, local, &status] {
+    if (!flags->connect.empty()) check_remote(local);
+    status = Chat(*flags).run();
+  });
 }
 
 }  // namespace lapidary::cli

@@ -107,12 +107,13 @@ int run(const GenerateFlags& flags) {
   const auto loaded = flags.engine.load();
   engine::Model& model = *loaded;
   engine::Conversation conversation(model);
+  InterruptGuard guard;
+  options.cancel = &guard.cancelled();
   engine::Answer answer(conversation,
                         flags.raw ? engine::Prompt::of_text(model, raw)
                                   : engine::Prompt::of_messages(model, messages, tools, {.think = flags.answer.think}),
                         options);
 
-  const InterruptGuard guard(answer);
   Printer printer(flags.answer.folds_thoughts, flags.engine.quiet);
   StatusLine line(flags.engine.quiet);
   while (const auto event = answer.turn()) {
@@ -127,7 +128,9 @@ int run(const GenerateFlags& flags) {
   }
   if (flags.json || flags.json_lines) print_line(result_of(conversation, answer.result()));
   else printer.finish();
-  tell_cut_short(conversation, answer.result());
+  const engine::Answer::Result& result = answer.result();
+  tell_cut_short({.ending = result.ending, .tokens = result.ids.size(), .context_tokens = conversation.session.capacity(),
+                  .unfinished = result.unfinished});
   if (flags.stats) {
     print_stats(conversation, answer.result());
     print_assistant(model);

@@ -20,7 +20,8 @@ void Printer::begin(Line line) {
   if (open_ == line) return;
   if (open_ == Line::thought) {
     thinking_.clear();
-    if (folds_thoughts_) std::cerr << dim_ << "(thought for " << thought_tokens_ << (thought_tokens_ == 1 ? " token)" : " tokens)");
+    if (folds_thoughts_ && thought_tokens_ == 0) std::cerr << dim_ << "(thought)";
+    else if (folds_thoughts_) std::cerr << dim_ << "(thought for " << thought_tokens_ << (thought_tokens_ == 1 ? " token)" : " tokens)");
     std::cerr << plain_ << std::endl;
   }
   if (open_ == Line::content) std::cout << std::endl;
@@ -29,10 +30,10 @@ void Printer::begin(Line line) {
 }
 
 void Printer::think(const std::string& text, std::size_t tokens) {
-  if (open_ != Line::thought) before_thought_ = tokens - 1;
+  if (open_ != Line::thought) before_thought_ = tokens > 0 ? tokens - 1 : 0;
   begin(Line::thought);
   thought_tokens_ = tokens - before_thought_;
-  if (folds_thoughts_) thinking_.show("thinking: " + std::to_string(thought_tokens_) + " tokens");
+  if (folds_thoughts_) thinking_.show(tokens > 0 ? "thinking: " + std::to_string(thought_tokens_) + " tokens" : "thinking");
   else std::cerr << text << std::flush;
 }
 

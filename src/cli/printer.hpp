@@ -12,8 +12,8 @@ class Printer {
  public:
   // `folds_thoughts`: a line says how long a thought was, in its place; a terminal shows how long it is so far.
   Printer(bool folds_thoughts, bool quiet);
-  void print(const engine::Event& event, std::size_t tokens);  // after so many of the answer
-  void finish();                                             // ends the last line
+  void print(const engine::Event& event, std::size_t tokens = 0);  // after so many of the answer; 0: nobody counts them
+  void finish();                                                   // ends the last line
 
  private:
   enum class Line : unsigned char { none, thought, content };

@@ -67,4 +67,9 @@ void apply_settings(CLI::App& app) {
       }
 }
 
+bool is_on_line(const CLI::Option& option) {
+  const std::string set = option.get_envname().empty() ? "" : variable(option.get_envname().c_str());
+  return option.count() > 0 && (set.empty() || option.results() != std::vector<std::string>{set});
+}
+
 }  // namespace lapidary::cli

@@ -16,4 +16,7 @@ std::string variable_of(const std::string& setting);  // "LAPIDARY_TOP_K" of "to
 // lapidary/config.json in the user's folder for such files, if it is there: an object of settings.
 void apply_settings(CLI::App& app);
 
+// On the command line, that is: not by a variable or the file.
+bool is_on_line(const CLI::Option& option);
+
 }  // namespace lapidary::cli

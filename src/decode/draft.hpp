@@ -21,6 +21,9 @@ class DraftSource {
   virtual ~DraftSource() = default;
   virtual std::string_view name() const = 0;
 
+  // A new text begins. `prediction`: tokens that it may have, in whole or in part; empty = nobody knows.
+  virtual void begin_text(std::span<const std::int32_t> /*prediction*/) {}
+
   // At most `most` guesses of the tokens after `history`, whose last one is the bonus token. Valid until the next call.
   virtual Drafts propose(std::span<const std::int32_t> history, int most) = 0;
 };

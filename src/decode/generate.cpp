@@ -29,7 +29,7 @@ double seconds_of(const Session::Round& round, graph::SegmentId id) { return rou
 
 Generation::Generation(Session& session, std::span<const std::int32_t> prompt, GenerateOptions options)
     : session_(session), options_(std::move(options)),
-      drafting_(options_.speculation ? options_.speculation->begin_text(options_.drafts) : Speculation().begin_text()), request_{.sampling = options_.sampling} {
+      drafting_(options_.speculation ? options_.speculation->begin_text(options_.drafts, options_.prediction) : Speculation().begin_text()), request_{.sampling = options_.sampling} {
   session.rollback(session.length());  // without the rounds that another generation has in flight
   history_.reserve(static_cast<std::size_t>(session.capacity()) + 1);
   history_.assign(session.tokens().begin(), session.tokens().end());

@@ -26,6 +26,7 @@ struct GenerateOptions {
   std::optional<Constraint> constraint{};
   Speculation* speculation = nullptr;            // the engine's; null = no drafts
   std::optional<DraftChoice> drafts{};           // of it; none = as the engine has them
+  std::vector<std::int32_t> prediction{};        // of the text, for whoever drafts; no token depends on it
   std::span<const std::int32_t> landmarks{};     // tokens after which the text is of another nature
   const std::atomic<bool>* cancel = nullptr;     // looked at before each chunk of the prompt, each segment of a round and each token
   bool wants_logits = false;                     // Generation::logits() and hidden() are going to be read

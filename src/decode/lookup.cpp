@@ -48,21 +48,33 @@ void NGrams::pop(const std::int32_t* tokens, std::int32_t end) {
   if (end >= n_) ends_[place_of(tokens, tokens + end - n_)] = previous_[end];
 }
 
-Lookup::Lookup(std::int32_t capacity_tokens)
-    : ngrams_{NGrams(8, capacity_tokens), NGrams(4, capacity_tokens), NGrams(2, capacity_tokens)},
-      tokens_(static_cast<std::size_t>(capacity_tokens)) {}
+Lookup::AllNGrams Lookup::all_ngrams(std::int32_t capacity_tokens) {
+  return {NGrams(8, capacity_tokens), NGrams(4, capacity_tokens), NGrams(2, capacity_tokens)};
+}
+
+Lookup::Lookup(std::int32_t capacity_tokens) : ngrams_(all_ngrams(capacity_tokens)), tokens_(static_cast<std::size_t>(capacity_tokens)) {}
+
+// All but the last token are indexed: something must follow.
+void Lookup::begin_text(std::span<const std::int32_t> prediction) {
+  const auto known = prediction.first(std::min(prediction.size(), tokens_.size()));
+  prediction_ = {known.begin(), known.end()};
+  const auto size = static_cast<std::int32_t>(prediction_.size());
+  predicted_ = all_ngrams(size);
+  for (std::int32_t end = 1; end < size; ++end)
+    for (NGrams& ngrams : predicted_) ngrams.push(prediction_.data(), end);
+}
 
 Drafts Lookup::propose(std::span<const std::int32_t> history, int most) {
   follow(history, kAgreement);
   Match match = find(history);
-  if (!std::equal(history.end() - match.n, history.end(), history.begin() + match.end - match.n)) {
+  if (!match.predicted && !std::equal(history.end() - match.n, history.end(), history.begin() + match.end - match.n)) {
     follow(history, std::numeric_limits<std::int32_t>::max());
     match = find(history);
   }
   if (match.n == 0) return {0, drafts_.data()};
 
-  const auto after = history.subspan(static_cast<std::size_t>(match.end));
-  const int count = std::clamp(most, 0, kMaxDrafts), known = static_cast<int>(after.size());
+  const auto after = (match.predicted ? std::span<const std::int32_t>(prediction_) : history).subspan(static_cast<std::size_t>(match.end));
+  const int known = static_cast<int>(after.size()), count = std::clamp(most, 0, match.predicted ? std::min(known, kMaxDrafts) : kMaxDrafts);
   for (int i = 0; i < count; ++i) drafts_[i] = i < known ? after[i] : drafts_[i - known];
   return {count, drafts_.data()};
 }
@@ -83,10 +95,12 @@ void Lookup::follow(std::span<const std::int32_t> history, std::int32_t agreemen
 }
 
 Lookup::Match Lookup::find(std::span<const std::int32_t> history) const {
-  for (const NGrams& ngrams : ngrams_) {
-    if (static_cast<std::int32_t>(history.size()) <= ngrams.n()) continue;
-    const std::int32_t end = ngrams.last_end(tokens_.data(), history.data() + history.size() - ngrams.n());
-    if (end > 0) return {end, ngrams.n()};
+  for (std::size_t i = 0; i < kLengths; ++i) {
+    const std::int32_t n = ngrams_[i].n();
+    if (static_cast<std::int32_t>(history.size()) < n) continue;
+    const std::int32_t* ngram = history.data() + history.size() - n;
+    if (const std::int32_t end = predicted_[i].last_end(prediction_.data(), ngram); end > 0) return {end, n, true};
+    if (const std::int32_t end = ngrams_[i].last_end(tokens_.data(), ngram); end > 0) return {end, n};
   }
   return {};
 }

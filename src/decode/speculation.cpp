@@ -45,12 +45,12 @@ Speculation::Speculation(std::vector<SourceKind> sources, std::optional<int> fix
   for (std::size_t i = 0; i < engine_->sources.size(); ++i) engine_->names.push_back(engine_->idle.front()->source_name(i));
 }
 
-Speculation::Text Speculation::begin_text(const std::optional<DraftChoice>& choice) {
+Speculation::Text Speculation::begin_text(const std::optional<DraftChoice>& choice, std::span<const std::int32_t> prediction) {
   auto& idle = engine_->idle;
   if (idle.empty()) idle.push_back(engine_->make());
   Text text(idle.back().release(), Return{engine_});
   idle.pop_back();
-  text->begin_text(choice.value_or(DraftChoice{.sources = {true, true}, .fixed_k = engine_->options.fixed_k}));
+  text->begin_text(choice.value_or(DraftChoice{.sources = {true, true}, .fixed_k = engine_->options.fixed_k}), prediction);
   return text;
 }
 
@@ -64,8 +64,9 @@ Drafting::Drafting(std::vector<std::unique_ptr<DraftSource>> sources, const Poli
                    const Clock& clock)
     : sources_(std::move(sources)), costs_(costs), policy_(options, costs), clock_(clock) {}
 
-void Drafting::begin_text(const DraftChoice& choice) {
+void Drafting::begin_text(const DraftChoice& choice, std::span<const std::int32_t> prediction) {
   choice_ = choice;
+  for (const auto& source : sources_) source->begin_text(prediction);
   stats_ = {};
   stats_.plain_rounds.reserve(kMaxReasons);
   policy_.begin_request();

@@ -51,7 +51,7 @@ class Drafting {
 
   Drafting(std::vector<std::unique_ptr<DraftSource>> sources, const PolicyOptions& options, RoundCosts& costs, const Clock& clock);
 
-  void begin_text(const DraftChoice& choice);
+  void begin_text(const DraftChoice& choice, std::span<const std::int32_t> prediction);
   void landmark() { policy_.landmark(); }
 
   // The drafts of the next round, at most `most`, after `history`, whose last token is the bonus token.
@@ -118,7 +118,7 @@ class Speculation {
                        Clock clock = steady_clock);
 
   // Drafting for a text, until that is done with it. A later one goes on with it: what its text accepted counts half then. Without a
-  // choice it uses all sources, as many drafts as the engine was told.
+  // choice it uses all sources, as many drafts as the engine was told. `prediction`: as DraftSource has it.
  private:
   struct Engine;
   struct Return {
@@ -128,7 +128,7 @@ class Speculation {
 
  public:
   using Text = std::unique_ptr<Drafting, Return>;
-  Text begin_text(const std::optional<DraftChoice>& choice = std::nullopt);
+  Text begin_text(const std::optional<DraftChoice>& choice = std::nullopt, std::span<const std::int32_t> prediction = {});
 
   const RoundCosts& costs() const;
   std::size_t source_count() const;

@@ -141,7 +141,7 @@ Answer::Answer(Conversation& conversation, Prompt prompt, const AnswerOptions& o
       cancel_(options.cancel ? *options.cancel : own_cancel_),
       options_{.sampling = sampling_.sampling(), .stop_ids = conversation.model.defaults.eos_tokens,
                .constraint = constraint_of(conversation.model, prompt_, options), .speculation = &conversation.model.speculation,
-               .drafts = conversation.drafts, .landmarks = landmarks_, .cancel = &cancel_, .wants_logits = options.logprobs >= 0 || options.wants_rows},
+               .drafts = conversation.drafts, .prediction = options.prediction, .landmarks = landmarks_, .cancel = &cancel_, .wants_logits = options.logprobs >= 0 || options.wants_rows},
       reader_(conversation.model.tokenizer, prompt_.reading, options.stops) {
   if (options.max_tokens) options_.max_tokens = options.max_tokens;
   result_.seed = sampling_.settings.seed;

@@ -50,6 +50,7 @@ struct AnswerOptions {
   std::optional<int> thinking_budget_tokens{};  // a thought is closed by force after so many ids behind its header
   std::optional<Grammars> grammars{};       // of json, schema and strict_tools, where they have been compiled before
   bool whole_calls_only = false;            // a call that a limit or a cancel cuts off is dropped, not taken as far as it goes
+  std::vector<std::int32_t> prediction{};   // tokens that drafts may be found in; no byte depends on them
   int logprobs = -1;                        // alternatives per token; -1 = none
   bool wants_rows = false;                  // Answer::logits() and hidden() are going to be read
   std::atomic<bool>* cancel = nullptr;      // ends the answer once it is true; null = the answer has its own

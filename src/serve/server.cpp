@@ -341,6 +341,7 @@ void Server::Core::begin_call(std::shared_ptr<Exchange> exchange, const RouteInf
       ticket->job = std::move(request->job);
       ticket->space = (options_.shares_prefixes ? "" : call->key_name()) + '\0' + ticket->job.cache_salt;
       ticket->job.options.grammars = grammars_.get(*model_, ticket->job.options);
+      ticket->job.options.prediction = model_->tokenizer.encode(ticket->job.prediction, text::Specials::as_text);
     } catch (const Refusal& why) {
       refusal = why;
     } catch (const Error& error) {

@@ -107,7 +107,7 @@ int play(int threads, const std::function<Speculation()>& make_speculation, cons
                  text.pair.assistant);
     Speculation speculation = make_speculation();
     decode::Session session(model.program, *model.executor);
-    Generation generation(session, text.prompt, {.sampling = text.sampling, .constraint = text.constraint, .speculation = &speculation});
+    Generation generation(session, text.prompt, {.sampling = text.sampling, .constraint = text.constraint, .speculation = &speculation, .prediction = text.prompt});
     for (int i = 0; i < kWarmUp; ++i) generation.next();
     give_up_system_calls(threads > 1);
     const long before = allocations;

@@ -1,0 +1,48 @@
+// Only what is new in a conversation is computed; the rest is in the session.
+#include "cli/answer.hpp"
+#include "cli/answerer.hpp"
+#include "cli/progress.hpp"
+
+namespace lapidary::cli {
+namespace {
+
+constexpr const char* kContextAdvice = "; /reset starts again, --context makes room for more";
+
+class LocalAnswerer final : public Answerer {
+ public:
+  explicit LocalAnswerer(const EngineFlags& flags) : model_(flags.load()), conversation_(*model_), quiet_(flags.quiet) {}
+
+  std::int32_t context_tokens() const override { return conversation_.session.capacity(); }
+
+  Reply answer(const Question& question, Printer& printer) override {
+    engine::Prompt asked = engine::Prompt::of_messages(*model_, question.messages, question.tools, {.think = question.think});
+    if (asked.ids.size() >= static_cast<std::size_t>(context_tokens()))
+      fail(ErrorKind::usage, "context", "expected fewer than " + std::to_string(context_tokens()) + " tokens, got " +
+                                            std::to_string(asked.ids.size()) + kContextAdvice);
+    InterruptGuard guard;
+    engine::AnswerOptions options = question.options;
+    options.cancel = &guard.cancelled();
+    engine::Answer answer(conversation_, std::move(asked), options);
+    const engine::Answer::Result& result = answer.result();
+    StatusLine line(quiet_);
+    while (const auto event = answer.turn()) {
+      show_prompt(line, answer);
+      printer.print(*event, result.ids.size());
+    }
+    printer.finish();
+    tell_cut_short({result.ending, result.ids.size(), context_tokens(), result.unfinished, kContextAdvice});
+    if (question.stats) print_stats(conversation_, result);
+    return {result.content, result.calls};
+  }
+
+ private:
+  const std::unique_ptr<engine::Model> model_;
+  engine::Conversation conversation_;
+  const bool quiet_;
+};
+
+}  // namespace
+
+std::unique_ptr<Answerer> local_answerer(const EngineFlags& flags) { return std::make_unique<LocalAnswerer>(flags); }
+
+}  // namespace lapidary::cli
