@@ -10,6 +10,9 @@
 | silence | the longest silence of a stream while somebody's full-context prompt is read, against rounds and chunks |
 | first | time to the first token of a short prompt while 7 streams decode, against alone |
 | peers | 1, 4 and 8 streams against llama.cpp's server, on random weights; not run unless named (it builds that server and writes models) |
+
+Every line says for which share of the time the server's threads were ready but had no processor: above a few percent something else ran
+on this machine, and the line says little.
 """
 import argparse
 import contextlib
@@ -30,7 +33,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/serve"))
 from support import PEBBLE, Server, ask, wait_for  # noqa: E402
 
+_loader = importlib.machinery.SourceFileLoader("compare_peers", str(ROOT / "perf/compare-peers"))
+compare = importlib.util.module_from_spec(importlib.util.spec_from_loader("compare_peers", _loader))
+sys.modules["compare_peers"] = compare  # its data classes look for it there
+_loader.exec_module(compare)
+
 BUILD = ROOT / "build/release"
+THREADS = 2  # that compute, on a machine with two cores
 CONTEXT = 2048
 STORY = "Tell me a story."
 TEXT = re.compile(rb'"(?:content|text|reasoning_content)":"(?=[^"])')
@@ -76,6 +85,23 @@ class Stream(threading.Thread):
         return [moment for moment, part in self.parts if TEXT.search(part)]
 
 
+class Noise:
+    """Shares of the time that threads of servers were ready to run but had no processor."""
+
+    def __init__(self):
+        self.shares = []
+
+    @contextlib.contextmanager
+    def around(self, server):
+        begin, before = time.monotonic(), sum(compare.waits_s(server.process.pid).values())
+        yield
+        waited = sum(compare.waits_s(server.process.pid).values()) - before
+        self.shares.append(waited / THREADS / (time.monotonic() - begin))
+
+    def __str__(self):
+        return f"{100 * statistics.median(self.shares):.0f} % waited for a processor"
+
+
 def chat(server, content=STORY, tokens=120, **fields):
     return Stream(server.port, "/v1/chat/completions",
                   {"messages": [{"role": "user", "content": content}], "max_tokens": tokens, "temperature": 0.8, **fields})
@@ -101,12 +127,12 @@ def median_of(values):
 
 def one(arguments):
     """Server and command line in turns; the server is idle meanwhile. Both without drafts: those vary with what was learnt before."""
-    speeds, firsts = {"serve": [], "generate": []}, {"serve": [], "generate": []}
+    speeds, firsts, noise = {"serve": [], "generate": []}, {"serve": [], "generate": []}, Noise()
     with start(arguments, 1, "--draft-kind", "none") as server:
         for number in range(arguments.rounds + 1):
             stream = chat(server, seed=number, tokens=200)
-            stream.start()
-            stream.end()
+            with noise.around(server):
+                play([stream])
             times = stream.times()
             done = subprocess.run([BUILD / "lapidary", "generate", STORY, "--model", arguments.model, "--json", "--quiet", "--seed", str(number), "--context",
                                    str(CONTEXT), "--max-tokens", "200", "--temperature", "0.8", "--draft-kind", "none"], check=True, capture_output=True, text=True)
@@ -119,22 +145,23 @@ def one(arguments):
     ratio = median_of(speeds["serve"]) / median_of(speeds["generate"])
     later_ms = 1e3 * (median_of(firsts["serve"]) - median_of(firsts["generate"]))
     print(f"one stream: {median_of(speeds['serve']):.1f} tok/s, {ratio:.3f} of generate (goal 0.98 where a round takes 5 ms); "
-          f"first token {1e3 * median_of(firsts['serve']):.1f} ms, {later_ms:+.1f} ms (goal +5)")
+          f"first token {1e3 * median_of(firsts['serve']):.1f} ms, {later_ms:+.1f} ms (goal +5); {noise}")
 
 
 def streams(arguments):
     with start(arguments, 16) as auto, start(arguments, 16, "--draft-kind", "none") as none:
         servers = {"auto": auto, "none": none}
         for count in (1, 2, 4, 8, 16):
-            speeds = {name: [] for name in servers}
+            speeds, noise = {name: [] for name in servers}, Noise()
             for number in range(arguments.rounds + 1):
                 for name, server in servers.items():
-                    speed = play([chat(server, seed=100 * number + i) for i in range(count)])
+                    with noise.around(server):
+                        speed = play([chat(server, seed=100 * number + i) for i in range(count)])
                     if number:
                         speeds[name].append(speed)
             ratio = median_of(speeds["auto"]) / median_of(speeds["none"])
             print(f"{count:2} streams: {median_of(speeds['none']):6.1f} tok/s without drafts, {median_of(speeds['auto']):6.1f} with, "
-                  f"{ratio:.2f} (goal 0.98)", flush=True)
+                  f"{ratio:.2f} (goal 0.98); {noise}", flush=True)
 
 
 def silence(arguments):
@@ -142,7 +169,7 @@ def silence(arguments):
     with start(arguments, 4, context=context) as server:
         filler = "word " * 64
         size = len(json.loads(ask(server.port, "POST", "/tokenize", {"content": filler})[1])["tokens"])
-        gaps, quiet_gaps, prompts = [], [], []
+        gaps, quiet_gaps, prompts, noise = [], [], [], Noise()
         for number in range(arguments.rounds):
             watched = [chat(server, seed=i, tokens=context // 2) for i in range(3)]
             for stream in watched:
@@ -152,8 +179,8 @@ def silence(arguments):
             time.sleep(1)
             long = chat(server, content=f"{number} " + filler * ((context - 100) // size), tokens=1)
             began = time.perf_counter()
-            long.start()
-            long.end()
+            with noise.around(server):
+                play([long])
             ended = time.perf_counter()
             prompts.append(ended - began)
             for stream in watched:
@@ -163,16 +190,15 @@ def silence(arguments):
                 gaps.append(max((later - earlier for earlier, later in pairs if later > began and earlier < ended), default=0))
                 quiet_gaps += [later - earlier for earlier, later in pairs if later < began]
     print(f"silence: at most {1e3 * max(gaps):.0f} ms (median of the longest {1e3 * median_of(gaps):.0f}) for 3 streams while a prompt of {context - 100} tokens is read, "
-          f"which takes {median_of(prompts):.1f} s; a round of theirs {1e3 * median_of(quiet_gaps):.1f} ms")
+          f"which takes {median_of(prompts):.1f} s; a round of theirs {1e3 * median_of(quiet_gaps):.1f} ms; {noise}")
 
 
 def first(arguments):
-    firsts, turns = {"alone": [], "among 7": []}, []
+    firsts, turns, noise = {"alone": [], "among 7": []}, [], Noise()
     with start(arguments, 8) as server:
         for number in range(arguments.rounds + 1):
             alone = chat(server, content="Hello", tokens=1, seed=number)
-            alone.start()
-            alone.end()
+            play([alone])
             others = [chat(server, seed=i, tokens=1500) for i in range(7)]
             for stream in others:
                 stream.start()
@@ -181,8 +207,8 @@ def first(arguments):
             time.sleep(0.5)
             among = chat(server, content="Hello", tokens=1, seed=number)
             began = time.perf_counter()
-            among.start()
-            among.end()
+            with noise.around(server):
+                play([among])
             for stream in others:
                 stream.end()
             if number:
@@ -191,7 +217,7 @@ def first(arguments):
                 times = [moment for moment in others[0].times() if began - 0.4 < moment < began]
                 turns += [later - earlier for earlier, later in zip(times, times[1:])]
     alone, among, turn = median_of(firsts["alone"]), median_of(firsts["among 7"]), median_of(turns)
-    print(f"first token of a short prompt: {1e3 * alone:.1f} ms alone, {1e3 * among:.1f} ms while 7 decode: {(among - alone) / turn:.2f} turns of {1e3 * turn:.1f} ms more (goal 1.5)")
+    print(f"first token of a short prompt: {1e3 * alone:.1f} ms alone, {1e3 * among:.1f} ms while 7 decode: {(among - alone) / turn:.2f} turns of {1e3 * turn:.1f} ms more (goal 1.5); {noise}")
 
 
 # ---- against llama.cpp
@@ -225,9 +251,6 @@ def completions(port, count, tokens, dice, **fields):
 
 
 def peers(arguments):
-    loader = importlib.machinery.SourceFileLoader("compare_peers", str(ROOT / "perf/compare-peers"))
-    compare = importlib.util.module_from_spec(importlib.util.spec_from_loader("compare_peers", loader))
-    loader.exec_module(compare)
     program, context, tokens = compare.build_peer(arguments.cache, "llama-server"), 256, 64
     for model in arguments.peer_models.split(","):
         folder = arguments.cache / "models" / model
