@@ -1,4 +1,6 @@
 // lapidary serve: many conversations at a time, for clients that speak the protocols of OpenAI and Anthropic.
+#include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <thread>
@@ -9,6 +11,7 @@
 #include "cli/flags.hpp"
 #include "cli/loading.hpp"
 #include "cli/settings.hpp"
+#include "serve/listen.hpp"
 #include "serve/server.hpp"
 #include "serve/systemd.hpp"
 
@@ -16,6 +19,7 @@ namespace lapidary::cli {
 namespace {
 
 constexpr int kMaxSessions = 64, kUsualSessions = 4;
+constexpr double kLeastQueueSeconds = 0.1;  // less, and it might be over before a free session is there
 
 struct ServeFlags {
   EngineFlags engine;
@@ -30,11 +34,15 @@ serve::AccessRules access_of(const ServeFlags& flags) {
   serve::AccessRules rules = server.access;
   if (!flags.key_file.empty()) rules.keys = serve::read_keys(read_text_file(flags.key_file), flags.key_file);
   if (const std::string key = variable("LAPIDARY_API_KEY"); !key.empty()) rules.keys.push_back(serve::key_of("LAPIDARY_API_KEY", key));
-  const bool is_local = !server.unix_path.empty() || !server.handed_over.empty() || serve::is_loopback(server.host);
+  std::vector<std::string> addresses;
+  for (const int socket : server.handed_over) addresses.push_back(serve::address_of(socket));
+  if (addresses.empty() && server.unix_path.empty()) addresses.push_back(server.host);
+  std::erase(addresses, "");  // of Unix sockets
+  const auto far = std::ranges::find_if_not(addresses, serve::is_loopback);
   if (flags.no_key && !rules.keys.empty()) fail(ErrorKind::usage, "--no-key", "expected no key, got --api-key-file or LAPIDARY_API_KEY");
-  if (!is_local && rules.keys.empty() && !flags.no_key)
-    fail(ErrorKind::usage, "--host", "expected a loopback address, --api-key-file, or --no-key, which lets everybody in, got " + server.host);
-  rules.hosts.push_back(server.host);
+  if (far != addresses.end() && rules.keys.empty() && !flags.no_key)
+    fail(ErrorKind::usage, "--host", "expected a loopback address, --api-key-file, or --no-key, which lets everybody in, got " + *far);
+  rules.hosts.insert(rules.hosts.end(), addresses.begin(), addresses.end());
   return rules;
 }
 
@@ -57,6 +65,15 @@ std::unique_ptr<engine::Model> load(const ServeFlags& flags) {
   }
 }
 
+// As the help has it: the one place where it stands. "-": nothing.
+std::string usual_of(const CLI::Option& option) {
+  constexpr std::string_view kDefault = "default: ";
+  const std::string help = option.get_description();
+  const std::size_t begin = help.find(kDefault);
+  if (begin == std::string::npos) return "-";
+  return help.substr(begin + kDefault.size(), help.rfind(')') - begin - kDefault.size());
+}
+
 // What holds, and who said so.
 void print_config(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
@@ -66,7 +83,7 @@ void print_config(const CLI::App& command) {
     std::string value;
     for (const std::string& result : option->results()) value += (value.empty() ? "" : " ") + result;
     const std::string source = option->count() == 0 ? "default" : !named.empty() && value == named ? option->get_envname() : "flag";
-    std::printf("%-24s %-24s %s\n", name.c_str(), option->count() > 0 ? value.c_str() : "-", source.c_str());
+    std::printf("%-24s %-24s %s\n", name.c_str(), option->count() > 0 ? value.c_str() : usual_of(*option).c_str(), source.c_str());
   }
 }
 
@@ -80,25 +97,31 @@ class SignalThread {
     thread_ = std::thread([this, &server] {
       for (int heard = 0, count = 0;;) {
         sigwait(&signals_, &heard);
-        if (heard == SIGUSR1) return;  // from the destructor
+        if (heard == SIGUSR1 && ending_) return;
+        if (heard == SIGUSR1) continue;
         if (++count > 1) std::_Exit(kCancelled);
         server.drain();
       }
     });
   }
   ~SignalThread() {
+    ending_ = true;
     pthread_kill(thread_.native_handle(), SIGUSR1);
     thread_.join();
   }
 
  private:
   sigset_t signals_;
+  std::atomic<bool> ending_ = false;
   std::thread thread_;
 };
 
 void run(const ServeFlags& given, const CLI::App& command) {
   ServeFlags flags = given;
   flags.server.handed_over = serve::sockets_handed_over();
+  for (const char* name : {"--host", "--port", "--unix"})
+    if (!flags.server.handed_over.empty() && command.get_option(name)->count() > 0)
+      fail(ErrorKind::usage, name, "expected nothing beside sockets that were handed over, got one");
   flags.server.access = access_of(flags);
   flags.server.has_page = !flags.no_page;
   if (flags.server.shares_prefixes && flags.server.prefix_cache_bytes == std::size_t{0})
@@ -127,7 +150,7 @@ void add_serve(CLI::App& app) {
   command->add_option("--cors-origin", server.access.origins, "origin of pages that may ask; may be repeated")->allow_extra_args(false)->take_all();
   add_number(*command, "--sessions", flags->sessions, 1, kMaxSessions, "answers at a time, each with K/V for --context tokens", "as many as fit, up to 4");
   add_number(*command, "--queue", server.queue, 0, 100000, "requests that may wait", "64");
-  add_number(*command, "--queue-timeout", server.queue_timeout_s, 0.0, 1e6, "seconds that one may wait", "60");
+  add_number(*command, "--queue-timeout", server.queue_timeout_s, kLeastQueueSeconds, 1e6, "seconds that one may wait", "60");
   add_number(*command, "--request-timeout", server.request_timeout_s, 0.0, 1e6, "seconds that an answer may take, 0: any", "600");
   add_number(*command, "--drain-timeout", server.drain_timeout_s, 0.0, 1e6, "seconds for running answers after SIGTERM", "30");
   command->add_option_function<std::string>("--max-body", [flags](const std::string& text) { flags->server.http.body_bytes = parse_bytes("--max-body", text); },

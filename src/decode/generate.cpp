@@ -115,11 +115,17 @@ int Generation::draft_room() const {
   return std::min(kMaxDrafts, room - 1);
 }
 
-bool Generation::play_round() {
-  if (!session_.in_flight() && !session_.begin_round(drafting_->plan(history_, draft_room()), &request_, hooks_)) return false;
+// Returns its rows; none where it was cancelled.
+int Generation::play_round() {
+  if (!session_.in_flight() && !session_.begin_round(drafting_->plan(history_, draft_room()), &request_, hooks_)) return 0;
   run_ahead();
-  take(session_.end_round());
-  return true;
+  return take_round();
+}
+
+int Generation::take_round() {
+  const Session::Round round = session_.end_round();
+  take(round);
+  return round.drafted + 1;
 }
 
 bool Generation::wants_round() const {
@@ -127,24 +133,25 @@ bool Generation::wants_round() const {
          session_.length() < session_.capacity() && !ended() && !cancelled();
 }
 
-void Generation::play_together(std::span<Generation* const> generations) {
+PlayedRounds Generation::play_together(std::span<Generation* const> generations) {
   std::array<Generation*, graph::kMaxVerifyRows> playing;
   std::array<Session::Player, graph::kMaxVerifyRows> players;
   std::array<Offer, graph::kMaxVerifyRows> offers;
   std::size_t count = 0;
+  PlayedRounds played;
   for (Generation* generation : generations) {
     if (!generation->wants_round()) continue;
     if (generation->session_.in_flight()) {  // it has begun ahead
-      generation->take(generation->session_.end_round());
+      played.add(generation->take_round());
       continue;
     }
     assert(count < playing.size());
     playing[count++] = generation;
   }
-  if (count == 0) return;
+  if (count == 0) return played;
   if (count == 1) {
-    playing[0]->play_round();
-    return;
+    if (const int rows = playing[0]->play_round()) played.add(rows);
+    return played;
   }
   for (std::size_t i = 0; i < count; ++i) offers[i] = playing[i]->drafting_->offer(playing[i]->history_, playing[i]->draft_room());
   // Costs are those of the engine that drafts.
@@ -160,11 +167,12 @@ void Generation::play_together(std::span<Generation* const> generations) {
   }
   assert(rows <= most_rows);
   Session::begin_rounds(std::span(players).first(count));
-  finish_rounds(std::span(playing).first(count), measuring);
+  played.add(finish_rounds(std::span(playing).first(count), measuring));
+  return played;
 }
 
-// What the round cost is said by one of them, now that it is known how many rows grammars have left it.
-void Generation::finish_rounds(std::span<Generation* const> playing, std::size_t measuring) {
+// What the round cost is said by one of them, now that it is known how many rows grammars have left it: returns that.
+int Generation::finish_rounds(std::span<Generation* const> playing, std::size_t measuring) {
   std::array<Session::Round, graph::kMaxVerifyRows> rounds;
   int rows = 0;
   double drafts_s = 0;
@@ -175,6 +183,7 @@ void Generation::finish_rounds(std::span<Generation* const> playing, std::size_t
   }
   for (std::size_t i = 0; i < playing.size(); ++i)
     playing[i]->take(rounds[i], rows - rounds[i].drafted - 1, drafts_s - seconds_of(rounds[i], graph::SegmentId::draft), i == measuring);
+  return rows;
 }
 
 void Generation::take(const Session::Round& round, int other_rows, double other_draft_s, bool measures) {

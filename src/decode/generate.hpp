@@ -2,6 +2,7 @@
 // plays rounds; one without drafts is plain decoding. Where the backend can, the next round begins before the last one is known.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -32,6 +33,14 @@ struct GenerateOptions {
   bool wants_logits = false;                     // Generation::logits() and hidden() are going to be read
 };
 
+// The rounds that one call played, each with its rows: one token of every text in it, and the drafts.
+struct PlayedRounds {
+  std::array<int, graph::kMaxVerifyRows> rows{};
+  std::size_t count = 0;
+
+  void add(int rows_of_one) { rows[count++] = rows_of_one; }
+};
+
 class Generation {
  public:
   // To append `prompt` to the session; throws when it does not fit. It is computed by turn(), or by the first next().
@@ -49,7 +58,7 @@ class Generation {
   bool wants_round() const;
   // That round for all that want one, in one pass; of one executor, and no more than the rows of its widest round. The tokens of
   // each are those that it would have alone. A round for several is not cancelled once it has begun.
-  static void play_together(std::span<Generation* const> generations);
+  static PlayedRounds play_together(std::span<Generation* const> generations);
   // Leaves in the session what was returned, and nothing after it; of a prompt what has been computed. An end by itself does so too.
   void stop();
   StopReason reason() const { return reason_; }
@@ -68,8 +77,9 @@ class Generation {
   bool ended() const { return options_.constraint && options_.constraint->ended(); }
   bool cancelled() const { return options_.cancel && options_.cancel->load(std::memory_order_relaxed); }
   int draft_room() const;
-  bool play_round();
-  static void finish_rounds(std::span<Generation* const> playing, std::size_t measuring);
+  int play_round();
+  int take_round();
+  static int finish_rounds(std::span<Generation* const> playing, std::size_t measuring);
   void take(const Session::Round& round, int other_rows = 0, double other_draft_s = 0, bool measures = true);
   void run_ahead();
   int prune(std::span<const std::int32_t> drafts);

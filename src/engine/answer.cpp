@@ -160,7 +160,7 @@ std::optional<Event> Answer::turn(int most_rows) {
   return deliver(reader_.push(*token));
 }
 
-void Answer::play_together(std::span<Answer* const> answers) {
+decode::PlayedRounds Answer::play_together(std::span<Answer* const> answers) {
   std::array<decode::Generation*, graph::kMaxVerifyRows> playing;
   std::size_t count = 0;
   for (Answer* answer : answers) {
@@ -168,7 +168,7 @@ void Answer::play_together(std::span<Answer* const> answers) {
     assert(count < playing.size());
     playing[count++] = &*answer->generation_;
   }
-  decode::Generation::play_together(std::span(playing).first(count));
+  return decode::Generation::play_together(std::span(playing).first(count));
 }
 
 void Answer::begin() {

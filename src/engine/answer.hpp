@@ -98,7 +98,7 @@ class Answer {
   // event when the answer has ended.
   std::optional<Event> turn(int most_rows = INT32_MAX);
   // A round for all that want one, in one pass; see decode::Generation. Their turns deliver its tokens.
-  static void play_together(std::span<Answer* const> answers);
+  static decode::PlayedRounds play_together(std::span<Answer* const> answers);
   // Ends the answer with what there is, soon. From any thread, also from a signal handler.
   void cancel() { cancel_.store(true, std::memory_order_relaxed); }
 

@@ -17,11 +17,15 @@ std::string lower(std::string_view text) {
   return lowered;
 }
 
-// "localhost" of "localhost:8080", "[::1]" of "[::1]:8080".
-std::string_view without_port(std::string_view host) {
+// "::1" of "[::1]".
+std::string without_brackets(std::string_view host) {
+  return lower(host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host);
+}
+
+// "localhost" of "localhost:8080", "::1" of "[::1]:8080".
+std::string name_in(std::string_view host) {
   const std::size_t end = host.starts_with('[') ? host.find(']') : std::string_view::npos;
-  if (end != std::string_view::npos) return host.substr(0, end + 1);
-  return host.substr(0, host.rfind(':'));
+  return without_brackets(host.substr(0, end != std::string_view::npos ? end + 1 : host.rfind(':')));
 }
 
 // Takes as long whatever they are: how much of a key was right must not show.
@@ -67,15 +71,24 @@ std::vector<ApiKey> read_keys(std::string_view text, const std::string& where) {
 
 bool is_loopback(std::string_view host) {
   const std::string name = lower(host);
-  return name == "localhost" || name == "[::1]" || name == "::1" ||
+  return name == "localhost" || name == "::1" ||
          (name.starts_with("127.") && name.find_first_not_of("0123456789.") == std::string::npos);
 }
 
 bool Access::allows_origin(const std::string& origin) const { return std::ranges::find(rules_.origins, origin) != rules_.origins.end(); }
 
+Response::Fields Access::page_fields(const Head& head, std::string_view methods) const {
+  if (!allows_origin(head.origin)) return {};
+  Response::Fields fields{{"Access-Control-Allow-Origin", head.origin}, {"Vary", "Origin"}};
+  if (methods.empty()) return fields;
+  fields.emplace_back("Access-Control-Allow-Methods", methods);
+  fields.emplace_back("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key");
+  return fields;
+}
+
 std::optional<Refusal> Access::check_site(const Head& head) const {
-  const std::string_view host = without_port(head.host);
-  const bool known = is_loopback(host) || std::ranges::find(rules_.hosts, lower(host), lower) != rules_.hosts.end();
+  const std::string host = name_in(head.host);
+  const bool known = is_loopback(host) || std::ranges::find(rules_.hosts, host, without_brackets) != rules_.hosts.end();
   if (rules_.keys.empty() && !head.from_unix_socket && !known)
     return Refusal{.status = 421, .code = "wrong_host", .message = "[Host] expected a loopback name or one of --allowed-host, got another"};
   const bool own = head.origin == "http://" + head.host || head.origin == "https://" + head.host;

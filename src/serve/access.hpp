@@ -23,7 +23,7 @@ ApiKey key_of(std::string name, std::string_view key);
 
 struct AccessRules {
   std::vector<ApiKey> keys{};                // none = everybody who may connect
-  std::vector<std::string> hosts{};          // that a request may name besides loopback ones, where there is no key
+  std::vector<std::string> hosts{};          // that a request may name besides loopback ones, where there is no key; without port
   std::vector<std::string> origins{};        // of pages that may ask, besides the server's own
 };
 
@@ -38,9 +38,12 @@ class Access {
   // The name of the request's key, empty where none is needed; nothing where it has none that fits.
   std::optional<std::string> key_name(const Head& head) const;
   static Refusal no_key();
-  bool allows_origin(const std::string& origin) const;  // one that was named
+  // For pages of an origin that was named: what lets them read the answer. `methods`: of the answer to OPTIONS alone.
+  Response::Fields page_fields(const Head& head, std::string_view methods = {}) const;
 
  private:
+  bool allows_origin(const std::string& origin) const;
+
   const AccessRules rules_;
 };
 

@@ -12,6 +12,12 @@ Response response_of(const Refusal& refusal, const RouteInfo& route, const std::
   return response;
 }
 
+Refusal unavailable(std::string_view code, std::string message) {
+  return {.status = 503, .code = code, .message = std::move(message), .retry_after_s = kRetrySeconds};
+}
+
+Refusal draining() { return unavailable("draining", "[server] it is about to end, expected a request to another one"); }
+
 void Call::wait(std::shared_ptr<Ticket> ticket, Request request) {
   ticket_ = std::move(ticket);
   request_ = std::move(request);
@@ -23,9 +29,16 @@ void Call::begin(const Begun& begun) {
   begun_at = Clock::now();
   if (streams()) {
     status = 200;
-    exchange_->begin_stream({.content_type = "text/event-stream", .fields = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}});
+    Response head{.content_type = "text/event-stream", .fields = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}};
+    head.fields.insert(head.fields.end(), fields_.begin(), fields_.end());
+    exchange_->begin_stream(std::move(head));
   }
   say(request_.writer->begin(begun.usage));
+}
+
+void Call::end(const ChoiceEnd& end) {
+  ++answers_ended_;
+  say(request_.writer->end(end));
 }
 
 void Call::say(const std::string& text) {
@@ -44,8 +57,7 @@ void Call::finish(const Outcome& outcome) {
     say(text);
     exchange_->end_stream();
   } else {
-    status = 200;
-    exchange_->answer({.body = text});
+    answer({.body = text});
   }
   state_ = State::over;
 }
@@ -55,10 +67,20 @@ void Call::refuse(const Refusal& refusal) {
     exchange_->write(request_.writer->fail(refusal));
     exchange_->cut_stream();
   } else {
-    status = refusal.status;
-    exchange_->answer(response_of(refusal, route_, exchange_->head().request_id));
+    answer(response_of(refusal, route_, exchange_->head().request_id));
   }
   state_ = State::over;
+}
+
+void Call::leave() {
+  if (status == 0) status = kClientLeft;
+  state_ = State::over;
+}
+
+void Call::answer(Response response) {
+  status = response.status;
+  response.fields.insert(response.fields.end(), fields_.begin(), fields_.end());
+  exchange_->answer(std::move(response));
 }
 
 }  // namespace lapidary::serve

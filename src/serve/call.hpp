@@ -17,18 +17,19 @@ class Call {
  public:
   enum class State : std::uint8_t { preparing, waiting, running, over };
 
-  Call(std::shared_ptr<Exchange> exchange, RouteInfo route, std::string key_name, std::size_t body_bytes)
-      : exchange_(std::move(exchange)), route_(route), key_name_(std::move(key_name)), body_bytes_(body_bytes) {}
+  // `fields`: of its answer, besides the usual ones.
+  Call(std::shared_ptr<Exchange> exchange, RouteInfo route, std::string key_name, std::size_t body_bytes, Response::Fields fields)
+      : exchange_(std::move(exchange)), route_(route), key_name_(std::move(key_name)), body_bytes_(body_bytes), fields_(std::move(fields)) {}
 
   // Its request has been read: the ticket is handed in.
   void wait(std::shared_ptr<Ticket> ticket, Request request);
   void begin(const Begun& begun);
   void add(const Delta& delta) { say(request_.writer->add(delta)); }
-  void end(const ChoiceEnd& end) { say(request_.writer->end(end)); }
+  void end(const ChoiceEnd& end);
   void finish(const Outcome& outcome);
   void refuse(const Refusal& refusal);  // whatever has been said so far
   void keep_alive();
-  void leave() { state_ = State::over; }  // nobody listens any more
+  void leave();  // nobody listens any more
 
   State state() const { return state_; }
   bool streams() const { return request_.streams; }
@@ -37,25 +38,35 @@ class Call {
   const RouteInfo& route() const { return route_; }
   const std::string& key_name() const { return key_name_; }
   std::size_t body_bytes() const { return body_bytes_; }
+  int answers_left() const { return ticket_->answers() - answers_ended_; }  // once it has a ticket
 
-  int status = 0;                       // that was answered
+  int status = 0;                       // that was answered; kClientLeft where nobody was there
   Clock::time_point arrived = Clock::now(), begun_at{};
   std::string_view cancelled_by{};      // "client", "timeout", "drain"
   std::function<void()> stop_queue_timer{}, stop_request_timer{}, stop_silence_timer{};
 
  private:
   void say(const std::string& text);
+  void answer(Response response);
 
   const std::shared_ptr<Exchange> exchange_;
   const RouteInfo route_;
   const std::string key_name_;
   const std::size_t body_bytes_;
+  const Response::Fields fields_;
   std::shared_ptr<Ticket> ticket_;
   Request request_;
   State state_ = State::preparing;
+  int answers_ended_ = 0;
   bool said_something_ = false;  // since keep_alive()
 };
 
+// Of the log alone: there is nobody to answer.
+inline constexpr int kClientLeft = 499;
+inline constexpr int kRetrySeconds = 5;
+
+Refusal unavailable(std::string_view code, std::string message);  // 503: later, or elsewhere
+Refusal draining();
 Response response_of(const Refusal& refusal, const RouteInfo& route, const std::string& request_id);
 
 }  // namespace lapidary::serve

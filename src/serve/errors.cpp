@@ -1,3 +1,6 @@
+#include <exception>
+
+#include "checkpoint/error.hpp"
 #include "serve/api.hpp"
 
 namespace lapidary::serve {
@@ -32,6 +35,19 @@ std::string_view anthropic_type(int status) { return status == 413 ? "request_to
 Value or_null(std::string_view text) { return text.empty() ? Value() : Value(text); }
 
 }  // namespace
+
+Refusal caught() {
+  try {
+    throw;
+  } catch (const Refusal& refusal) {
+    return refusal;
+  } catch (const Error& error) {
+    const bool ours = error.kind == ErrorKind::io || error.kind == ErrorKind::out_of_memory;
+    return {.status = ours ? 500 : 400, .code = ours ? "internal_error" : "invalid_value", .message = error.message()};
+  } catch (const std::exception& error) {
+    return {.status = 500, .code = "internal_error", .message = error.what()};
+  }
+}
 
 std::string openai_error(const Refusal& refusal) {
   return text::to_json(Value::Object{{"error", Value::Object{{"message", cut(refusal.message)},

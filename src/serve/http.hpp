@@ -39,10 +39,12 @@ struct Head {
 
 // No byte of a client goes into its fields: nothing here looks for line ends in them.
 struct Response {
+  using Fields = std::vector<std::pair<std::string, std::string>>;
+
   int status = 200;
   std::string content_type = "application/json";
   std::string body{};
-  std::vector<std::pair<std::string, std::string>> fields{};  // besides Date, Server, Content-*, request ids
+  Fields fields{};  // besides Date, Server, Content-*, request ids
 };
 
 // A request that waits for its answer. On the loop's thread only, its end as well; it may outlive its connection, and does nothing

@@ -47,6 +47,9 @@ struct Refusal {
   int retry_after_s = 0;   // > 0: the header
 };
 
+// In a catch block: what a request is refused with that led to it. Of 500, which is our own mistake, the message is for the log.
+Refusal caught();
+
 // Of one token of the visible text.
 struct TokenLogprob {
   std::int32_t id = 0;

@@ -105,6 +105,13 @@ int port_of(int descriptor) {
   return ntohs(reinterpret_cast<const sockaddr_in&>(name).sin_port);
 }
 
+std::string address_of(int descriptor) {
+  const sockaddr_storage name = name_of_socket(descriptor);
+  char address[NI_MAXHOST] = "";
+  if (name.ss_family != AF_UNIX) ::getnameinfo(reinterpret_cast<const sockaddr*>(&name), sizeof name, address, sizeof address, nullptr, 0, NI_NUMERICHOST);
+  return address;
+}
+
 bool is_listening(int descriptor) {
   int listens = 0;
   socklen_t size = sizeof listens;

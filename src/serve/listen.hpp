@@ -10,6 +10,7 @@ int listen_on_tcp(const std::string& address, int port);  // a number, of IPv4 o
 int listen_on_unix(const std::string& path);
 
 int port_of(int descriptor);
+std::string address_of(int descriptor);  // a number as above; empty of a Unix socket
 bool is_listening(int descriptor);
 int family_of(int descriptor);  // AF_UNIX, AF_INET, AF_INET6
 

@@ -85,7 +85,7 @@ std::string Metrics::text(const Now& now) const {
   page.begin("counter", "lapidary_draft_tokens_total", "Drafts verified, by what became of them.");
   page.line("lapidary_draft_tokens_total", "outcome=\"accepted\"", tokens.accepted_drafts);
   page.line("lapidary_draft_tokens_total", "outcome=\"rejected\"", tokens.rejected_drafts);
-  page.begin("counter", "lapidary_rounds_total", "Rounds, by the sessions in them.");
+  page.begin("counter", "lapidary_rounds_total", "Rounds, by their rows: a token of each session in them, and drafts.");
   for (const auto& [rows, count] : now.rounds_by_rows) page.line("lapidary_rounds_total", "rows=\"" + number(rows) + "\"", count);
   page.begin("counter", "lapidary_cancelled_total", "Requests that ended before their time, by why.");
   for (const auto& [reason, count] : cancelled) page.line("lapidary_cancelled_total", "reason=" + in_quotes(reason), count);
@@ -101,7 +101,7 @@ std::string Metrics::text(const Now& now) const {
   page.histogram("lapidary_queue_seconds", "Time in the queue.", queue_s);
   page.histogram("lapidary_time_to_first_token_seconds", "From a session's start to the first token.", first_token_s);
   page.histogram("lapidary_time_per_token_seconds", "After the first token, mean of a request.", token_s);
-  page.histogram("lapidary_round_seconds", "A round of all sessions in it.", round_s);
+  page.histogram("lapidary_round_seconds", "A round of all sessions in it.", now.round_s);
   return page.text;
 }
 

@@ -22,10 +22,13 @@ class Histogram {
   void write(std::string& text, std::string_view name) const;
 
  private:
-  const std::vector<double> bounds_;
+  std::vector<double> bounds_;
   std::vector<std::int64_t> counts_;  // the last: above all bounds
   double sum_ = 0;
 };
+
+// Bounds for what a round takes, or a token.
+inline const std::vector<double> kRoundSeconds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1};
 
 // On one thread.
 struct Metrics {
@@ -34,6 +37,7 @@ struct Metrics {
     std::size_t kv_bytes = 0, cache_bytes = 0;
     std::int64_t evictions = 0;
     std::vector<std::pair<int, std::int64_t>> rounds_by_rows{};
+    Histogram round_s{kRoundSeconds};
     std::string version{}, model{}, backend{}, numeric{};
   };
 
@@ -42,8 +46,7 @@ struct Metrics {
   std::map<std::string_view, std::int64_t> cancelled{{"client", 0}, {"timeout", 0}, {"drain", 0}};  // by why
   Histogram queue_s{{0.001, 0.01, 0.1, 0.5, 1, 5, 10, 30, 60}};
   Histogram first_token_s{{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}};
-  Histogram token_s{{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1}};
-  Histogram round_s{{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1}};
+  Histogram token_s{kRoundSeconds};
 
   void count(const Usage& usage);
   std::string text(const Now& now) const;  // format 0.0.4

@@ -40,6 +40,15 @@ std::vector<engine::Prompt> prompts_of(const engine::Model& model, const Job& jo
   return prompts;
 }
 
+void prepare(const engine::Model& model, Job job, GrammarCache& grammars, Ticket& ticket) {
+  ticket.job = std::move(job);
+  engine::AnswerOptions& options = ticket.job.options;
+  options.sampling.seed = engine::ResolvedSampling(options.sampling, model.defaults, model.program.graph->shape.vocab).settings.seed;
+  ticket.prompts = prompts_of(model, ticket.job);
+  options.prediction = model.tokenizer.encode(ticket.job.prediction, text::Specials::as_text);
+  options.grammars = grammars.get(model, options);
+}
+
 engine::Grammars GrammarCache::get(const engine::Model& model, const engine::AnswerOptions& options) {
   if (!options.schema && !options.json && !options.strict_tools) return engine::compile(model, options);
   const auto text_of = [](const std::optional<text::Value>& value) { return value ? text::to_json(*value) : std::string(); };

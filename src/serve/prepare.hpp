@@ -9,12 +9,17 @@
 #include <vector>
 
 #include "serve/job.hpp"
+#include "serve/ticket.hpp"
 
 namespace lapidary::serve {
 
 engine::Prompt prompt_of(const engine::Model& model, const ChatPrompt& chat);
 // Refuses what does not leave room for a token.
 std::vector<engine::Prompt> prompts_of(const engine::Model& model, const Job& job);
+
+class GrammarCache;
+// All of a ticket but its space in the prefix cache. A seed that was not given is drawn.
+void prepare(const engine::Model& model, Job job, GrammarCache& grammars, Ticket& ticket);
 
 // Those of the last requests: agents ask for the same again and again. On one thread.
 class GrammarCache {

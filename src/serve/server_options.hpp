@@ -20,6 +20,7 @@ struct ServerOptions {
   AccessRules access{};
   int queue = 64;                      // requests that wait
   double queue_timeout_s = 60, request_timeout_s = 600, drain_timeout_s = 30;  // of the second 0 = none
+  double silence_s = 10;               // then a stream says that it is there
   HttpLimits http{};
   std::optional<std::size_t> prefix_cache_bytes{};  // none = K/V of two sessions
   bool shares_prefixes = false;        // among keys

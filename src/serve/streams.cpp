@@ -4,7 +4,6 @@
 #include <exception>
 #include <utility>
 
-#include "checkpoint/error.hpp"
 #include "engine/conversation.hpp"
 
 namespace lapidary::serve {
@@ -34,7 +33,6 @@ bool has_mark(const engine::Prompt& prompt, std::int32_t begin, std::int32_t end
 // A ticket at work.
 struct Streams::Entry {
   std::shared_ptr<Ticket> ticket;
-  std::uint64_t seed = 0;            // of all its choices
   std::vector<bool> read;            // by prompt: its first choice has computed it
   int started = 0, running = 0, ended = 0;
   bool begun = false;
@@ -81,7 +79,6 @@ void Streams::submit(std::shared_ptr<Ticket> ticket) {
   {
     const std::lock_guard lock(mutex_);
     inbox_.push_back(std::move(ticket));
-    ++waiting_;
   }
   changed_.notify_one();
 }
@@ -94,26 +91,14 @@ void Streams::wake() {
   changed_.notify_one();
 }
 
-int Streams::waiting() const {
-  const std::lock_guard lock(mutex_);
-  return waiting_;
-}
-
-int Streams::running() const {
-  const std::lock_guard lock(mutex_);
-  return running_;
-}
-
 std::vector<SlotStatus> Streams::slots() const {
   const std::lock_guard lock(mutex_);
   return slots_;
 }
 
-Work Streams::take_work() {
+Work Streams::work() const {
   const std::lock_guard lock(mutex_);
-  Work work = work_;
-  work_.round_seconds.clear();
-  return work;
+  return work_;
 }
 
 template <class What>
@@ -154,9 +139,7 @@ void Streams::take_inbox() {
     auto& entry = *entries_.emplace_back(std::make_unique<Entry>());
     entry.ticket = std::move(ticket);
     entry.read.resize(entry.ticket->prompts.size());
-    const auto& sampling = entry.ticket->job.options.sampling;
-    entry.seed = engine::ResolvedSampling(sampling, model_.defaults, model_.program.graph->shape.vocab).settings.seed;
-    entry.done.outcome.seed = entry.seed;
+    entry.done.outcome.seed = entry.ticket->job.options.sampling.seed.value();
   }
   inbox_.clear();
 }
@@ -201,7 +184,6 @@ void Streams::begin(Stream& stream, Entry& entry, int index) {
   ++entry.running;
   try {
     engine::AnswerOptions options = entry.ticket->job.options;
-    options.sampling.seed = entry.seed;
     options.sampling.stream = static_cast<std::uint32_t>(index % entry.ticket->job.choices);
     options.whole_calls_only = true;
     options.cancel = &entry.ticket->cancelled;
@@ -219,10 +201,8 @@ void Streams::begin(Stream& stream, Entry& entry, int index) {
       for (const engine::Prompt& each : entry.ticket->prompts) begun.usage.prompt_tokens += static_cast<std::int64_t>(each.ids.size());
       tell(entry, begun);
     }
-  } catch (const Error& error) {
-    fail(stream, error.message());
-  } catch (const std::exception& error) {
-    fail(stream, error.what());
+  } catch (...) {
+    fail(stream, caught().message);
   }
 }
 
@@ -231,18 +211,20 @@ void Streams::play(const decode::Scheduler::Unit& unit, std::span<Stream* const>
   if (unit.kind == decode::Scheduler::Wish::chunk) return read_chunk(*texts[unit.whose().front()], unit.chunk_rows);
   std::array<engine::Answer*, graph::kMaxVerifyRows> playing;
   for (std::size_t i = 0; i < unit.count; ++i) playing[i] = &*texts[unit.places[i]]->answer;
+  decode::PlayedRounds played;
   try {
-    engine::Answer::play_together(std::span(playing).first(unit.count));
-  } catch (const Error& error) {
-    for (const std::size_t place : unit.whose()) fail(*texts[place], error.message());
+    played = engine::Answer::play_together(std::span(playing).first(unit.count));
+  } catch (...) {
+    const std::string why = caught().message;
+    for (const std::size_t place : unit.whose()) fail(*texts[place], why);
     return;
   }
   const double seconds = seconds_since(start);
   scheduler_.observe_round(seconds);
   {
     const std::lock_guard lock(mutex_);
-    ++work_.rounds_by_rows[unit.count];
-    work_.round_seconds.push_back(seconds);
+    for (std::size_t i = 0; i < played.count; ++i) ++work_.rounds_by_rows[static_cast<std::size_t>(played.rows[i])];
+    work_.round_s.observe(seconds);
   }
   for (const std::size_t place : unit.whose()) drain(*texts[place]);
 }
@@ -253,8 +235,8 @@ void Streams::read_chunk(Stream& stream, int most_rows) {
   const std::int32_t before = answer.read_tokens();
   try {
     answer.turn(most_rows);
-  } catch (const Error& error) {
-    return fail(stream, error.message());
+  } catch (...) {
+    return fail(stream, caught().message);
   }
   const std::int32_t after = answer.read_tokens();
   if (after > before) {
@@ -292,8 +274,8 @@ void Streams::drain(Stream& stream) {
         for (const decode::TokenLogprob& top : logprobs.top) made.top.push_back(entry_of(top));
       }
     }
-  } catch (const Error& error) {
-    return fail(stream, error.message());
+  } catch (...) {
+    return fail(stream, caught().message);
   }
   if (entry.done.first_token_s == 0 && !answer.result().ids.empty()) entry.done.first_token_s = seconds_since(entry.start);
   if (!delta.reasoning.empty() || !delta.content.empty() || !delta.calls.empty()) tell(entry, std::move(delta));
@@ -334,7 +316,6 @@ void Streams::fail(Stream& stream, const std::string& why) {
 
 void Streams::finish(Entry& entry) {
   if (entry.failure) return tell(entry, *entry.failure);
-  entry.done.cancelled = entry.ended < entry.ticket->answers() || entry.ticket->cancelled;
   tell(entry, entry.done);
 }
 
@@ -349,8 +330,6 @@ void Streams::publish() {
                  .past_tokens = stream.answer->read_tokens(), .generated_tokens = static_cast<int>(stream.answer->result().ids.size()),
                  .age_s = seconds_since(stream.start)};
   }
-  running_ = static_cast<int>(std::ranges::count_if(entries_, [](const auto& entry) { return entry->begun; }));
-  waiting_ = static_cast<int>(entries_.size() + inbox_.size()) - running_;
   work_.evictions = cache_.evictions();
   work_.cache_bytes = cache_.used_bytes();
 }

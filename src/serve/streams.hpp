@@ -15,6 +15,7 @@
 #include "decode/prefix_cache.hpp"
 #include "decode/scheduler.hpp"
 #include "engine/answer.hpp"
+#include "serve/metrics.hpp"
 #include "serve/ticket.hpp"
 
 namespace lapidary::serve {
@@ -31,7 +32,7 @@ struct Work {
   std::array<std::int64_t, graph::kMaxVerifyRows + 1> rounds_by_rows{};
   std::int64_t evictions = 0;        // from the prefix cache
   std::size_t cache_bytes = 0;       // in use
-  std::vector<double> round_seconds; // since they were last taken
+  Histogram round_s{kRoundSeconds};
 };
 
 class Streams {
@@ -44,10 +45,8 @@ class Streams {
   // From any thread.
   void submit(std::shared_ptr<Ticket> ticket);
   void wake();  // a ticket was cancelled, or its client reads again
-  int waiting() const;
-  int running() const;
   std::vector<SlotStatus> slots() const;
-  Work take_work();
+  Work work() const;
 
  private:
   struct Stream;
@@ -83,7 +82,6 @@ class Streams {
   std::vector<std::shared_ptr<Ticket>> inbox_;
   bool woken_ = false, stopping_ = false;
   std::vector<SlotStatus> slots_;
-  int waiting_ = 0, running_ = 0;
   Work work_;
 
   std::thread thread_;  // the last: it uses all of the above

@@ -19,7 +19,7 @@ inline double seconds_since(Clock::time_point start) { return std::chrono::durat
 
 struct Ticket {
   // Fixed before it is handed in.
-  Job job;
+  Job job;                              // with a seed
   std::vector<engine::Prompt> prompts;  // at least one
   std::string space;                    // of the prefix cache
 
@@ -36,7 +36,6 @@ struct Begun {
 };
 struct Done {
   Outcome outcome{};     // also of a cancelled one: what was generated counts
-  bool cancelled = false;
   double first_token_s = 0;  // since it was begun; 0 = there was none
 };
 struct News {

@@ -91,7 +91,7 @@ const suite<"words"> words = [] {
   "a misspelt word is the one that is blamed, with what was meant"_test = [] {
     for (const auto& [arguments, message] : std::vector<std::pair<std::string, std::string>>{
              {"generat hi", "got 'generat'; did you mean generate?\n"},
-             {"foo", "[lapidary] expected one of generate, chat, list, inspect, "},
+             {"foo", "[lapidary] expected one of generate, chat, serve, list, inspect, "},
              {"foo", ", got 'foo'\n"},
              {"generate --temprature 1 hi", "[generate] expected flags that --help lists, got --temprature; did you mean --temperature?\n"},
              {"generate hi --max_token=3", "[generate] expected flags that --help lists, got --max-token; did you mean --max-tokens?\n"},
