@@ -24,11 +24,11 @@ namespace lapidary::engine {
 
 // What became certain with one turn.
 struct Event {
-  std::string reasoning, content;
-  std::vector<text::ToolCall> calls;  // completed
+  std::string reasoning{}, content{};
+  std::vector<text::ToolCall> calls{};  // completed
   // Which of Result::ids brought `content`, by index. All events together list each id that has some text in the whole content once,
   // in order, with the first of its text.
-  std::vector<int> content_tokens;
+  std::vector<int> content_tokens{};
 };
 
 // What texts and calls must fit, compiled; null = anything.
