@@ -10,7 +10,7 @@ using namespace lapidary::serve;
 // The status, if the connection is ended after it and nobody has handled anything; else the negative.
 int refused(const std::string& request, const HttpLimits& limits = {}) {
   Served served(limits);
-  Client client(served.port);
+  RawClient client(served.port);
   client.send(request);
   const Reply reply = client.reply();
   const bool ends = reply.field("Connection") == "close" && !reply.field("request-id").empty() && client.rest().empty();
@@ -20,7 +20,7 @@ int refused(const std::string& request, const HttpLimits& limits = {}) {
 
 int accepted(const std::string& request, const HttpLimits& limits = {}) {
   Served served(limits);
-  Client client(served.port);
+  RawClient client(served.port);
   client.send(request);
   return client.reply().status;
 }
@@ -85,7 +85,7 @@ suite<"limits of HTTP"> limits = [] {
 
   "pieces of a head are not taken for a long line"_test = [] {
     Served served;
-    Client client(served.port);
+    RawClient client(served.port);
     for (const std::string& piece : {std::string("GET /ec"), "ho HTTP/1.1\r\nHost: a\r\nX: " + std::string(20 << 10, 'y'), std::string("\r\n\r\n")}) {
       client.send(piece);
       std::this_thread::sleep_for(std::chrono::milliseconds(10));  // as a rule they are read one by one
@@ -103,7 +103,7 @@ suite<"limits of HTTP"> limits = [] {
     expect(refused("GET /echo HTTP/1.1\r\nX: " + std::string(64 << 10, 'y')) == 431_i);
     // Whole fields, one after the other, without an end.
     Served served;
-    Client client(served.port);
+    RawClient client(served.port);
     client.send("GET /echo HTTP/1.1\r\n");
     for (int i = 0; i < 5000 && !client.readable(0); ++i) client.send("X-Field: of some bytes\r\n");
     expect(client.reply().status == 431_i);
@@ -148,17 +148,17 @@ suite<"limits of HTTP"> limits = [] {
     HttpLimits limits;
     limits.head_s = 0.3;
     Served served(limits);
-    std::vector<Client> dripping;
+    std::vector<RawClient> dripping;
     for (int i = 0; i < 24; ++i) dripping.emplace_back(served.port);
-    for (const Client& client : dripping) client.send("GET /echo HTTP/1.1\r\nX: ");
+    for (const RawClient& client : dripping) client.send("GET /echo HTTP/1.1\r\nX: ");
     for (int drip = 0; drip < 500 && !dripping.back().readable(5); ++drip) {
-      for (const Client& client : dripping) client.send("x");
-      Client other(served.port);
+      for (const RawClient& client : dripping) client.send("x");
+      RawClient other(served.port);
       other.send(get("/echo"));
       if (other.reply().status != 200) expect(false);
     }
-    for (Client& client : dripping) expect(client.reply().status == 408_i);
-    for (Client& client : dripping) client.close();
+    for (RawClient& client : dripping) expect(client.reply().status == 408_i);
+    for (RawClient& client : dripping) client.close();
     expect(served.has_connections(0));
   };
 
@@ -166,7 +166,7 @@ suite<"limits of HTTP"> limits = [] {
     HttpLimits limits;
     limits.body_s = 0.3;
     Served served(limits);
-    Client client(served.port);
+    RawClient client(served.port);
     client.send(post_head("Content-Length: 100000\r\n"));
     for (int drip = 0; drip < 500 && !client.readable(5); ++drip) client.send("x");
     expect(client.reply().status == 408_i);
@@ -177,7 +177,7 @@ suite<"limits of HTTP"> limits = [] {
     HttpLimits limits;
     limits.idle_s = 0.1;
     Served served(limits);
-    Client never(served.port), once(served.port), answering(served.port);
+    RawClient never(served.port), once(served.port), answering(served.port);
     answering.send(get("/hold"));
     once.send(get("/echo"));
     expect(once.reply().status == 200_i);
@@ -191,7 +191,7 @@ suite<"limits of HTTP"> limits = [] {
     HttpLimits limits;
     limits.requests_per_connection = 3;
     Served served(limits);
-    Client client(served.port);
+    RawClient client(served.port);
     for (int i = 0; i < 4; ++i) client.send(get("/echo"));
     expect(client.reply().field("Connection").empty());
     expect(client.reply().field("Connection").empty());
@@ -203,17 +203,17 @@ suite<"limits of HTTP"> limits = [] {
     HttpLimits limits;
     limits.connections = 2;
     Served served(limits);
-    Client first(served.port), second(served.port);
+    RawClient first(served.port), second(served.port);
     expect(served.has_connections(2));
     for (int i = 0; i < 4; ++i) {  // and not more of those than of the others
-      Client third(served.port);
+      RawClient third(served.port);
       third.send(post("/echo", "body"));
       expect(third.reply().status == 503_i);
       expect(third.rest().empty());
     }
     first.close();
     expect(served.has_connections(1));
-    Client fourth(served.port);
+    RawClient fourth(served.port);
     fourth.send(get("/echo"));
     expect(fourth.reply().status == 200_i);
     second.send(get("/echo"));
@@ -225,11 +225,11 @@ suite<"limits of HTTP"> limits = [] {
     limits.connections = 1;
     limits.dropped_s = 60;
     Served served(limits);
-    Client first(served.port);
+    RawClient first(served.port);
     expect(served.has_connections(1));
-    Client told(served.port);
+    RawClient told(served.port);
     expect(told.reply().status == 503_i);
-    Client untold(served.port);
+    RawClient untold(served.port);
     expect(untold.rest().empty());
   };
 
@@ -237,7 +237,7 @@ suite<"limits of HTTP"> limits = [] {
     HttpLimits limits;
     limits.send_s = 0.2;
     Served served(limits);
-    Client stream(served.port, 4096), whole(served.port, 4096);
+    RawClient stream(served.port, 4096), whole(served.port, 4096);
     stream.send(get("/flood"));
     expect(served.handler.bells.heard("gone"));
     whole.send(get("/late"));
@@ -248,7 +248,7 @@ suite<"limits of HTTP"> limits = [] {
 
   "early answers arrive though the body is not read"_test = [] {
     Served served;
-    Client client(served.port);
+    RawClient client(served.port);
     client.send("POST /secret HTTP/1.1\r\nHost: a\r\nContent-Length: 524288\r\n\r\n");
     expect(client.reply().status == 401_i);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a server that closes would have done so
@@ -261,7 +261,7 @@ suite<"limits of HTTP"> limits = [] {
     HttpLimits limits;
     limits.dropped_s = 60;
     Served served(limits);
-    Client client(served.port);
+    RawClient client(served.port);
     client.send("POST /secret HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n");
     expect(client.reply().status == 401_i);
     bool taken = true;
@@ -273,7 +273,7 @@ suite<"limits of HTTP"> limits = [] {
     HttpLimits limits;
     limits.dropped_s = 0.1;
     Served served(limits);
-    Client client(served.port);
+    RawClient client(served.port);
     client.send(post_head("Content-Length: 100\r\nContent-Encoding: br\r\n"));
     expect(client.reply().status == 415_i);
     expect(served.has_connections(0));

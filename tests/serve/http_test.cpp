@@ -29,7 +29,7 @@ std::size_t open_descriptors() {
 suite<"HTTP"> answers = [] {
   "an answer has a length, a date, a server and two names for one id"_test = [] {
     Served served;
-    Client client(served.port);
+    RawClient client(served.port);
     client.send(post("/echo", "hello"));
     const Reply reply = client.reply();
     expect(reply.head.starts_with("HTTP/1.1 200 OK\r\n"));
@@ -47,7 +47,7 @@ suite<"HTTP"> answers = [] {
 
   "pipelined requests are answered in order"_test = [] {
     Served served;
-    Client client(served.port);
+    RawClient client(served.port);
     client.send(post("/echo", "1") + get("/stream") + post("/echo", "3") + get("/echo"));
     expect(client.reply().body == "POST 1");
     expect(client.reply().body == "one,two");
@@ -58,7 +58,7 @@ suite<"HTTP"> answers = [] {
 
   "one request is handled at a time"_test = [] {
     Served served;
-    Client client(served.port);
+    RawClient client(served.port);
     client.send(get("/late") + get("/echo"));
     expect(served.handler.bells.heard("held"));
     expect(!client.readable(50));
@@ -69,7 +69,7 @@ suite<"HTTP"> answers = [] {
 
   "HEAD sends what GET would, without its body"_test = [] {
     Served served;
-    Client client(served.port);
+    RawClient client(served.port);
     client.send("HEAD /echo HTTP/1.1\r\nHost: a\r\n\r\nHEAD /stream HTTP/1.1\r\nHost: a\r\n\r\n" + get("/echo"));
     expect(client.reply(true).field("Content-Length") == "5");
     expect(client.reply(true).field("Transfer-Encoding") == "chunked");
@@ -78,7 +78,7 @@ suite<"HTTP"> answers = [] {
 
   "204 has neither length nor type"_test = [] {
     Served served;
-    Client client(served.port);
+    RawClient client(served.port);
     client.send(get("/empty") + get("/echo"));
     const Reply reply = client.reply();
     expect(reply.status == 204_i && reply.field("Content-Length").empty() && reply.field("Content-Type").empty());
@@ -88,7 +88,7 @@ suite<"HTTP"> answers = [] {
   "HTTP/1.0 is answered and closed"_test = [] {
     Served served;
     for (const std::string path : {"/echo", "/stream"}) {
-      Client client(served.port);
+      RawClient client(served.port);
       client.send("GET " + path + " HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n" + get("/echo"));
       const Reply reply = client.reply();
       expect(reply.status == 200_i && reply.field("Connection") == "close");
@@ -100,7 +100,7 @@ suite<"HTTP"> answers = [] {
 
   "a client that wants no more is not kept"_test = [] {
     Served served;
-    Client client(served.port);
+    RawClient client(served.port);
     client.send(get("/echo", "Connection: close\r\n") + get("/echo"));
     expect(client.reply().field("Connection") == "close");
     expect(client.rest().empty());
@@ -108,7 +108,7 @@ suite<"HTTP"> answers = [] {
 
   "a stream that is cut has no end"_test = [] {
     Served served;
-    Client client(served.port);
+    RawClient client(served.port);
     client.send(get("/cut"));
     client.reply(true);
     expect(client.rest() == "4\r\none,\r\n3\r\ntwo\r\n");
@@ -116,7 +116,7 @@ suite<"HTTP"> answers = [] {
 
   "an exchange that is let go of ends its connection"_test = [] {
     Served served;
-    Client client(served.port);
+    RawClient client(served.port);
     client.send(get("/forget"));
     expect(client.rest().empty());
     expect(served.has_connections(0));
@@ -124,7 +124,7 @@ suite<"HTTP"> answers = [] {
 
   "chunked bodies are put together"_test = [] {
     Served served;
-    Client client(served.port);
+    RawClient client(served.port);
     client.send("POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n3;a=b;c=\"d\"\r\nabc\r\n0002\r\nde\r\n0\r\nX-Trailer: 1\r\n\r\n" +
                 get("/echo"));
     expect(client.reply().body == "POST abcde");
@@ -133,7 +133,7 @@ suite<"HTTP"> answers = [] {
 
   "requests may come a byte at a time"_test = [] {
     Served served;
-    Client client(served.port);
+    RawClient client(served.port);
     const std::string chunked = "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     for (const char letter : post("/echo", "slowly") + chunked + "2;a=b\r\nab\r\n0\r\nX: y\r\n\r\n" + chunked + "0\r\n\r\n") {
       client.send(std::string(1, letter));
@@ -146,7 +146,7 @@ suite<"HTTP"> answers = [] {
 
   "folded lines are joined, names are in lower case, the query is not of the path"_test = [] {
     Served served;
-    Client client(served.port);
+    RawClient client(served.port);
     client.send("GET /fields?a=b HTTP/1.1\r\nHOST: a\r\nX-Long: one\r\n two\r\n\r\n");
     expect(client.reply().body == "host=a\nx-long=one two\n");
   };
@@ -155,7 +155,7 @@ suite<"HTTP"> answers = [] {
     Served served;
     const std::string expects = "Expect: 100-Continue\r\n";
     {
-      Client client(served.port);
+      RawClient client(served.port);
       client.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n" + expects + "\r\n");
       expect(client.reply().status == 100_i);
       client.send("ok" + get("/echo"));
@@ -163,7 +163,7 @@ suite<"HTTP"> answers = [] {
       expect(client.reply().body == "GET ");
     }
     for (const auto& [path, length, status] : {std::tuple("/secret", "2", 401), std::tuple("/echo", "99999999999", 413)}) {
-      Client client(served.port);
+      RawClient client(served.port);
       client.send("POST " + std::string(path) + " HTTP/1.1\r\nHost: a\r\nContent-Length: " + length + "\r\n" + expects + "\r\n");
       expect(that % client.reply().status == status);
       expect(client.rest().empty());
@@ -172,7 +172,7 @@ suite<"HTTP"> answers = [] {
 
   "a refusal keeps a connection without a body, and ends one with"_test = [] {
     Served served;
-    Client client(served.port);
+    RawClient client(served.port);
     client.send(get("/secret"));
     const Reply reply = client.reply();
     expect(reply.status == 401_i && reply.field("WWW-Authenticate") == "Bearer");
@@ -186,18 +186,18 @@ suite<"HTTP"> answers = [] {
 suite<"clients that leave HTTP"> leaving = [] {
   "are noticed in the silence"_test = [] {
     Served served;
-    const std::vector<std::function<void(Client&)>> ways = {
-        [](Client& client) { client.close(); },
-        [](Client& client) { client.reset(); },
-        [](Client& client) { client.shut_down(); },
-        [](Client& client) {
+    const std::vector<std::function<void(RawClient&)>> ways = {
+        [](RawClient& client) { client.close(); },
+        [](RawClient& client) { client.reset(); },
+        [](RawClient& client) { client.shut_down(); },
+        [](RawClient& client) {
           client.send(get("/echo") + get("/echo"));
           client.close();
         },
     };
     int gone = 0;
     for (const auto& leave : ways) {
-      Client client(served.port);
+      RawClient client(served.port);
       client.send(get("/hold"));
       expect(served.handler.bells.heard("held", gone + 1));
       leave(client);
@@ -213,7 +213,7 @@ suite<"clients that leave HTTP"> leaving = [] {
 
   "are noticed in the midst of a stream"_test = [] {
     Served served;
-    Client client(served.port);
+    RawClient client(served.port);
     client.send(get("/flood"));
     expect(served.handler.bells.heard("parked"));
     client.close();
@@ -224,7 +224,7 @@ suite<"clients that leave HTTP"> leaving = [] {
     HttpLimits limits;
     limits.ahead_bytes = 1 << 10;
     Served served(limits);
-    Client client(served.port);
+    RawClient client(served.port);
     client.send(get("/late"));
     expect(served.handler.bells.heard("held"));
     std::string ahead;
@@ -239,10 +239,10 @@ suite<"clients that leave HTTP"> leaving = [] {
 
   "are told from slow ones, who get all of it"_test = [] {
     Served served;
-    Client slow(served.port, 4096);
+    RawClient slow(served.port, 4096);
     slow.send(get("/flood"));
     expect(served.handler.bells.heard("parked"));
-    Client other(served.port);
+    RawClient other(served.port);
     other.send(get("/echo"));
     expect(other.reply().status == 200_i);
     expect(slow.reply().body.size() == TestHandler::kFloodBytes);
@@ -277,7 +277,7 @@ suite<"the loop of HTTP"> loop = [] {
     const std::size_t before = open_descriptors();
     {
       Served served;
-      std::vector<Client> clients;
+      std::vector<RawClient> clients;
       for (int i = 0; i < 8; ++i) clients.emplace_back(served.port);
       clients[0].send(get("/hold"));
       clients[1].send("GET / HT");
@@ -296,7 +296,7 @@ suite<"the loop of HTTP"> loop = [] {
 
   "sends what has ended before it stops"_test = [] {
     Served served;
-    Client client(served.port);
+    RawClient client(served.port);
     client.send(get("/late"));
     expect(served.handler.bells.heard("held"));
     const std::string body(8 << 20, 'x');
@@ -332,7 +332,7 @@ suite<"sockets of HTTP"> sockets = [] {
       struct stat file{};
       expect(::stat(path.c_str(), &file) == 0_i && (file.st_mode & 0777) == 0600);
       std::thread thread([&] { server.run(); });
-      Client client(path);
+      RawClient client(path);
       client.send(get("/unix"));
       expect(client.reply().body == "unix");
       HttpServer second({}, handler);
@@ -395,7 +395,7 @@ suite<"sockets of HTTP"> sockets = [] {
     server.serve(pair[0]);
     expect(server.connections() == 1_i);
     std::thread thread([&] { server.run(); });
-    Client client(ntohs(name.sin_port));
+    RawClient client(ntohs(name.sin_port));
     client.send(get("/unix"));
     expect(client.reply().body == "tcp");
     ::close(pair[1]);

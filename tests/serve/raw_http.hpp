@@ -142,9 +142,9 @@ struct Reply {
   }
 };
 
-class Client {
+class RawClient {
  public:
-  explicit Client(int port, int receive_bytes = 0) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit RawClient(int port, int receive_bytes = 0) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
     if (receive_bytes > 0) ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
     sockaddr_in name{};
     name.sin_family = AF_INET;
@@ -152,14 +152,14 @@ class Client {
     name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (::connect(socket_, reinterpret_cast<sockaddr*>(&name), sizeof name) != 0) throw std::runtime_error("cannot connect");
   }
-  explicit Client(const std::string& path) : socket_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
+  explicit RawClient(const std::string& path) : socket_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
     sockaddr_un name{};
     name.sun_family = AF_UNIX;
     path.copy(name.sun_path, sizeof name.sun_path - 1);
     if (::connect(socket_, reinterpret_cast<sockaddr*>(&name), sizeof name) != 0) throw std::runtime_error("cannot connect");
   }
-  Client(Client&& other) noexcept : socket_(std::exchange(other.socket_, -1)), read_(std::move(other.read_)) {}
-  ~Client() { close(); }
+  RawClient(RawClient&& other) noexcept : socket_(std::exchange(other.socket_, -1)), read_(std::move(other.read_)) {}
+  ~RawClient() { close(); }
 
   // False when the server has ended the connection.
   bool send(std::string_view bytes) const {

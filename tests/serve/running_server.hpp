@@ -67,10 +67,10 @@ class RunningServer {
     return eventually([&] { return log().find(text) != std::string::npos; });
   }
 
-  serve::Client client() const { return serve::Client(socket()); }
+  serve::RawClient client() const { return serve::RawClient(socket()); }
   // A request on its own connection that has been sent.
-  serve::Client sent(const std::string& request) const {
-    serve::Client made = client();
+  serve::RawClient sent(const std::string& request) const {
+    serve::RawClient made = client();
     made.send(request);
     return made;
   }

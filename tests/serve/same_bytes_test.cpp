@@ -200,7 +200,7 @@ const suite<"same bytes"> same_bytes = [] {
         std::vector<std::size_t> order;
         for (std::size_t i = 0; i < requests.size(); ++i) order.push_back(i);
         std::ranges::shuffle(order, random);
-        std::vector<std::pair<std::size_t, serve::Client>> clients;
+        std::vector<std::pair<std::size_t, serve::RawClient>> clients;
         for (const std::size_t i : order) {
           const Asked& asked = requests[i];
           const std::string body = random() % 2 ? with_stream(asked.body) : asked.body;

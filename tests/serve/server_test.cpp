@@ -10,7 +10,7 @@ namespace lapidary::test {
 namespace {
 
 using namespace boost::ut;
-using serve::Client;
+using serve::RawClient;
 using serve::Reply;
 using serve::ServerOptions;
 
@@ -47,8 +47,8 @@ ServerOptions impatient() {
 }
 
 // Takes a session and does not read: it holds it until it does.
-Client holding(const RunningServer& server, const std::string& slots = "parked") {
-  Client client = server.sent(serve::post(kChat, endless(R"("stream":true)")));
+RawClient holding(const RunningServer& server, const std::string& slots = "parked") {
+  RawClient client = server.sent(serve::post(kChat, endless(R"("stream":true)")));
   expect(server.has_slots(slots)) << server.slots();
   return client;
 }
@@ -180,8 +180,8 @@ const suite<"the queue"> queue = [] {
     ServerOptions options = impatient();
     options.queue = 1;
     const RunningServer server(pebble_with(1), options);
-    Client first = holding(server);
-    Client second = server.sent(serve::post(kChat, kCapital));
+    RawClient first = holding(server);
+    RawClient second = server.sent(serve::post(kChat, kCapital));
     expect(server.has_metric("lapidary_requests_waiting", 1));
     const Reply third = server.post(kChat, kCapital);
     expect(code_of(third) == "429 queue_full" && later(third)) << third.body;
@@ -196,7 +196,7 @@ const suite<"the queue"> queue = [] {
     ServerOptions options = impatient();
     options.queue = 0;
     const RunningServer server(pebble_with(2), options);
-    const Client both = server.sent(serve::post(kChat, endless(R"("stream":true,"n":2)")));
+    const RawClient both = server.sent(serve::post(kChat, endless(R"("stream":true,"n":2)")));
     expect(server.has_slots("parked parked")) << server.slots();
     expect(code_of(server.post(kChat, kCapital)) == "429 queue_full");
   };
@@ -205,7 +205,7 @@ const suite<"the queue"> queue = [] {
     ServerOptions options = impatient();
     options.queue_timeout_s = 0.2;
     const RunningServer server(pebble_with(1), options);
-    const Client first = holding(server);
+    const RawClient first = holding(server);
     const Reply second = server.post(kChat, question("Hi", R"("stream":true)"));
     expect(code_of(second) == "503 queue_timeout" && later(second)) << second.body;
     expect(server.metric(R"(lapidary_cancelled_total{reason="timeout"})") == 1.0_d);
@@ -218,7 +218,7 @@ const suite<"an answer"> an_answer = [] {
     ServerOptions options = impatient();
     options.request_timeout_s = 0.3;
     const RunningServer server(pebble_with(1), options);
-    Client streamed = holding(server);
+    RawClient streamed = holding(server);
     expect(server.has_metric(R"(lapidary_cancelled_total{reason="timeout"})", 1));
     const std::string all = streamed.rest();
     expect(all.find("--request-timeout") != std::string::npos && all.find("[DONE]") == std::string::npos);
@@ -229,8 +229,8 @@ const suite<"an answer"> an_answer = [] {
   "comes alone where the client leaves"_test = [] {
     const RunningServer server(pebble_with(1), impatient());
     {
-      Client first = holding(server);
-      Client waits = server.sent(serve::post(kChat, kCapital));
+      RawClient first = holding(server);
+      RawClient waits = server.sent(serve::post(kChat, kCapital));
       expect(server.has_metric("lapidary_requests_waiting", 1));
       waits.close();
       expect(server.has_metric(R"(lapidary_cancelled_total{reason="client"})", 1));
@@ -244,7 +244,7 @@ const suite<"an answer"> an_answer = [] {
     expect(server.metric("lapidary_completion_tokens_total") > 0.0_d);
     std::string long_text;
     for (int i = 0; i < 1000; ++i) long_text += " stone";
-    Client reads = server.sent(serve::post(kChat, question(long_text)));
+    RawClient reads = server.sent(serve::post(kChat, question(long_text)));
     expect(server.has_metric("lapidary_requests_running", 1));
     reads.reset();
     expect(server.has_slots("idle"));
@@ -256,7 +256,7 @@ const suite<"an answer"> an_answer = [] {
     ServerOptions options = impatient();
     options.silence_s = 0.01;
     const RunningServer server(pebble_with(2, 1024), options);
-    Client slow = holding(server, "parked idle");
+    RawClient slow = holding(server, "parked idle");
     for (int i = 0; i < 3; ++i) expect(content_of(server.post(kChat, kCapital)) == kOslo);
     expect(server.slots() == "parked idle");
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -377,10 +377,10 @@ const suite<"an answer"> an_answer = [] {
 const suite<"draining"> draining = [] {
   "refuses who waits and finishes what runs"_test = [] {
     RunningServer server(pebble_with(1, 1024), impatient());
-    Client runs = holding(server);
-    Client waits = server.sent(serve::post(kChat, kCapital));
+    RawClient runs = holding(server);
+    RawClient waits = server.sent(serve::post(kChat, kCapital));
     expect(server.has_metric("lapidary_requests_waiting", 1));
-    Client late = server.client();
+    RawClient late = server.client();
     const std::string request = serve::post(kChat, kCapital);
     late.send(request.substr(0, request.size() - 5));  // its head has come
     expect(server.get("/health").status == 200_i);
@@ -402,7 +402,7 @@ const suite<"draining"> draining = [] {
     ServerOptions options = impatient();
     options.drain_timeout_s = 0.1;
     RunningServer server(pebble_with(1), options);
-    Client runs = holding(server);
+    RawClient runs = holding(server);
     server.drain();
     const std::string all = runs.rest();
     expect(all.find("it ended before the answer did") != std::string::npos && all.find("[DONE]") == std::string::npos);
