@@ -1,5 +1,8 @@
 #include <boost/ut.hpp>
 
+#include <new>
+
+#include "checkpoint/error.hpp"
 #include "serve/api.hpp"
 
 namespace {
@@ -23,6 +26,21 @@ suite<"errors of the server"> errors = [] {
     const std::string error = openai_error({.message = "x" + letters});
     expect(error.size() < 2000_ul);
     expect(error.find("ä...\"") != std::string::npos);
+  };
+
+  "are the request's fault or ours, whatever was thrown"_test = [&] {
+    const auto caught_of = [](const auto& thrown) {
+      try {
+        throw thrown;
+      } catch (...) {
+        return caught();
+      }
+    };
+    using lapidary::Error, lapidary::ErrorKind;
+    expect(caught_of(refusal).status == 404_i && caught_of(refusal).param == "model");
+    expect(caught_of(Error{ErrorKind::unsupported, "schema", "not"}).status == 400_i);
+    expect(caught_of(Error{ErrorKind::io, "file", "gone"}).status == 500_i && caught_of(Error{ErrorKind::out_of_memory, "", ""}).status == 500_i);
+    expect(caught_of(std::bad_alloc()).status == 500_i);
   };
 };
 

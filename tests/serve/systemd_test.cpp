@@ -75,6 +75,7 @@ const suite<"systemd"> systemd = [] {
     const TemporaryFolder folder;
     const Variable nobody("NOTIFY_SOCKET", folder.path("nobody"));
     tell_supervisor("READY=1");
+    expect(!std::filesystem::exists(folder.path("nobody")));
     const Variable endless("NOTIFY_SOCKET", std::string(500, 'x'));
     tell_supervisor("READY=1");
   };
