@@ -424,7 +424,7 @@ const suite<"prompts by turns"> prompts_by_turns = [] {
       fails = true;
       Generation* const both[] = {&one.generation, &two.generation};
       for (int i = 0; i < 2; ++i)
-        expect(outcome_of([&] { together ? Generation::play_together(both) : void(one.generation.next()); }) == "io");
+        expect(outcome_of([&] { together ? void(Generation::play_together(both)) : void(one.generation.next()); }) == "io");
       fails = false;
       while (!one.ended() || !two.ended()) {
         Generation::play_together(both);
