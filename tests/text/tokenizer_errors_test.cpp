@@ -90,7 +90,7 @@ const suite<"tokenizer errors"> errors = [] {
       {"added_tokens.0.id", 5, ErrorKind::bad_value, "id 5"},
       {"added_tokens.0.content", "a", ErrorKind::bad_value, "added_tokens[0].id"},
       {"added_tokens.0.content", "", ErrorKind::bad_value, "added token"},
-      {"added_tokens.0.content", std::string(1000, 'x'), ErrorKind::bad_value, "added token"},
+      {"added_tokens.0.content", std::string(1000, 'x'), ErrorKind::bad_value, "256 bytes, got 1000"},
       {"added_tokens.0.lstrip", true, ErrorKind::unsupported, "added_tokens[0].lstrip"},
       {"added_tokens.0.normalized", true, ErrorKind::unsupported, "added_tokens[0].normalized"},
   };
