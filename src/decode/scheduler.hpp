@@ -27,7 +27,8 @@ class Scheduler {
     std::size_t count = 0;
     int chunk_rows = 0;  // at most
 
-    std::span<const std::size_t> whose() const { return std::span(places).first(count); }
+    std::span<const std::size_t> whose() const& { return std::span(places).first(count); }
+    std::span<const std::size_t> whose() && = delete;  // it would outlive what it shows
   };
   // What to do now. Nothing only where nobody wishes anything.
   Unit next(std::span<const Text> texts);

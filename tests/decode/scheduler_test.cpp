@@ -51,9 +51,10 @@ const suite<"scheduler"> scheduler = [] {
       std::vector<Text> texts;
       for (std::uint64_t id = 1; id <= 16; ++id) texts.push_back({id, id % 4 ? Wish::round : Wish::chunk});
       const int rounds = (12 + most_rows - 1) / most_rows, prompts = 4;
-      for (int unit = 0; unit < 500; ++unit) {
+      for (int units = 0; units < 500; ++units) {
         for (auto& [id, count] : waited) ++count;
-        for (const std::size_t i : all.next(texts).whose()) {
+        const Scheduler::Unit next = all.next(texts);
+        for (const std::size_t i : next.whose()) {
           const bool decodes = texts[i].wish == Wish::round;
           expect(waited[texts[i].id] <= (decodes ? rounds + 1 : (rounds + 1) * prompts)) << texts[i].id << waited[texts[i].id];
           waited[texts[i].id] = 0;
