@@ -23,7 +23,9 @@ std::string listed(std::initializer_list<std::string_view> choices) {
 
 // 2, not 2.0; 0.01.
 std::string plain(double number) {
-  return number == std::floor(number) ? std::to_string(static_cast<std::int64_t>(number)) : text::number_text(number);
+  std::string text = text::number_text(number);
+  if (text.ends_with(".0")) text.resize(text.size() - 2);
+  return text;
 }
 
 }  // namespace
