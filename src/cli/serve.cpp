@@ -54,7 +54,7 @@ std::unique_ptr<engine::Model> load(const ServeFlags& flags) {
     try {
       auto model = engine.load();
       const link::MemoryPlan& plan = model->program.plan;
-      const std::size_t cache_bytes = flags.server.prefix_cache_bytes.value_or(2 * plan.session_bytes), all_bytes = plan.anonymous_bytes() + cache_bytes;
+      const std::size_t cache_bytes = flags.server.prefix_cache_bytes_of(plan), all_bytes = plan.anonymous_bytes() + cache_bytes;
       if (plan.limit_bytes && all_bytes > *plan.limit_bytes)
         fail(ErrorKind::out_of_memory, "--memory", "expected room for " + std::to_string(all_bytes) + " bytes, " + std::to_string(cache_bytes) +
                                                        " of them for the prefix cache, got " + std::to_string(*plan.limit_bytes));
@@ -79,10 +79,9 @@ void print_config(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name();
     if (!name.starts_with("--") || name == "--help" || name == "--check-config") continue;
-    const std::string named = variable(option->get_envname().c_str());
     std::string value;
     for (const std::string& result : option->results()) value += (value.empty() ? "" : " ") + result;
-    const std::string source = option->count() == 0 ? "default" : !named.empty() && value == named ? option->get_envname() : "flag";
+    const std::string source = option->count() == 0 ? "default" : is_on_line(*option) ? "flag" : option->get_envname();
     std::printf("%-24s %-24s %s\n", name.c_str(), option->count() > 0 ? value.c_str() : usual_of(*option).c_str(), source.c_str());
   }
 }

@@ -5,21 +5,16 @@
 #include "checkpoint/error.hpp"
 #include "checkpoint/json.hpp"
 #include "checkpoint/sha256.hpp"
+#include "serve/http_head.hpp"
 
 namespace lapidary::serve {
 namespace {
 
 constexpr std::string_view kSpace = " \t\r";
 
-std::string lower(std::string_view text) {
-  std::string lowered(text);
-  std::ranges::transform(lowered, lowered.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return lowered;
-}
-
 // "::1" of "[::1]".
 std::string without_brackets(std::string_view host) {
-  return lower(host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host);
+  return in_lower_case(host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host);
 }
 
 // "localhost" of "localhost:8080", "::1" of "[::1]:8080".
@@ -37,7 +32,7 @@ bool same(std::string_view a, std::string_view b) {
 
 std::string_view bearer_of(std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer ";
-  if (authorization.size() <= kScheme.size() || lower(authorization.substr(0, kScheme.size())) != kScheme) return {};
+  if (authorization.size() <= kScheme.size() || in_lower_case(authorization.substr(0, kScheme.size())) != kScheme) return {};
   authorization.remove_prefix(std::min(authorization.find_first_not_of(' ', kScheme.size()), authorization.size()));
   return authorization;
 }
@@ -70,14 +65,14 @@ std::vector<ApiKey> read_keys(std::string_view text, const std::string& where) {
 }
 
 bool is_loopback(std::string_view host) {
-  const std::string name = lower(host);
+  const std::string name = in_lower_case(host);
   return name == "localhost" || name == "::1" ||
          (name.starts_with("127.") && name.find_first_not_of("0123456789.") == std::string::npos);
 }
 
 bool Access::allows_origin(const std::string& origin) const { return std::ranges::find(rules_.origins, origin) != rules_.origins.end(); }
 
-Response::Fields Access::page_fields(const Head& head, std::string_view methods) const {
+Response::Fields Access::cors_fields(const Head& head, std::string_view methods) const {
   if (!allows_origin(head.origin)) return {};
   Response::Fields fields{{"Access-Control-Allow-Origin", head.origin}, {"Vary", "Origin"}};
   if (methods.empty()) return fields;

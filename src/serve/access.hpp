@@ -39,7 +39,7 @@ class Access {
   std::optional<std::string> key_name(const Head& head) const;
   static Refusal no_key();
   // For pages of an origin that was named: what lets them read the answer. `methods`: of the answer to OPTIONS alone.
-  Response::Fields page_fields(const Head& head, std::string_view methods = {}) const;
+  Response::Fields cors_fields(const Head& head, std::string_view methods = {}) const;
 
  private:
   bool allows_origin(const std::string& origin) const;

@@ -1,8 +1,5 @@
 #include "serve/client.hpp"
 
-// As http_loop.hpp has it: a server is no more to be trusted than a client is.
-#define BOOST_DISABLE_ASSERTS
-
 #include <algorithm>
 #include <array>
 #include <boost/asio.hpp>

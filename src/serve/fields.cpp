@@ -1,7 +1,6 @@
 #include "serve/fields.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "text/utf8.hpp"
 
@@ -37,8 +36,6 @@ void refuse(const std::string& path, std::string_view what, std::string_view cod
 void refuse_value(const std::string& path, std::string_view expected, const Value* got) {
   refuse(path, "expected " + std::string(expected) + ", got " + (got ? shown(*got) : "nothing"));
 }
-
-Refusal refusal_of(const Error& error) { return {.status = 400, .code = kInvalidValue, .message = error.message()}; }
 
 std::string cut_text(std::string_view text) {
   std::size_t bytes = 0;

@@ -20,8 +20,6 @@ inline constexpr std::string_view kInvalidValue = "invalid_value", kUnknownParam
 [[noreturn]] void refuse(const std::string& path, std::string_view what, std::string_view code = kInvalidValue);
 // "[path] expected X, got Y", where a null pointer is nothing.
 [[noreturn]] void refuse_value(const std::string& path, std::string_view expected, const text::Value* got);
-// What the rooms below say about a client's messages, tools and schemas.
-Refusal refusal_of(const Error& error);
 
 // For messages: at most 40 characters of a text; of a list or an object what it is.
 std::string shown(const text::Value& value);

@@ -1,9 +1,6 @@
 // The parts of http.cpp, which alone includes this: they have the types of Boost.
 #pragma once
 
-// Beast 1.81 takes a last chunk that comes a byte at a time for a mistake of its caller: an assert that clients could reach.
-#define BOOST_DISABLE_ASSERTS
-
 #include <unistd.h>
 
 #include <atomic>

@@ -4,11 +4,11 @@
 #include <ctime>
 #include <exception>
 #include <filesystem>
-#include <random>
 #include <thread>
 
 #include "serve/body.hpp"
 #include "serve/calls.hpp"
+#include "serve/http_head.hpp"
 #include "serve/page.hpp"
 #include "serve/routes.hpp"
 #include "serve/status.hpp"
@@ -19,18 +19,6 @@ namespace lapidary::serve {
 namespace {
 
 constexpr std::string_view kVersion = LAPIDARY_VERSION;
-
-// 128 random bits.
-std::string random_id() {
-  thread_local std::random_device device;
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string id;
-  for (int word = 0; word < 4; ++word) {
-    std::uint32_t bits = device();
-    for (int digit = 0; digit < 8; ++digit, bits >>= 4) id += kDigits[bits & 15];
-  }
-  return id;
-}
 
 std::int64_t now_s() { return static_cast<std::int64_t>(std::time(nullptr)); }
 
@@ -104,7 +92,7 @@ void Server::Core::load() {
   try {
     auto model = load_();
     const link::MemoryPlan& plan = model->program.plan;
-    const std::size_t cache_bytes = options_.prefix_cache_bytes.value_or(2 * plan.session_bytes);
+    const std::size_t cache_bytes = options_.prefix_cache_bytes_of(plan);
     auto streams = std::make_unique<Streams>(*model, cache_bytes, [this](std::vector<News> news) {
       http_.post([this, news = std::move(news)] { calls_->hear(news); });
     });
@@ -152,7 +140,7 @@ Response Server::Core::http_error(int status, std::string_view what, const Head*
   if (!head) return response_of(refusal, route, "");
   log_.add(*head, route, "", status);
   Response response = response_of(refusal, route, head->request_id);
-  for (auto& field : access_.page_fields(*head)) response.fields.push_back(std::move(field));
+  for (auto& field : access_.cors_fields(*head)) response.fields.push_back(std::move(field));
   return response;
 }
 
@@ -160,7 +148,7 @@ bool Server::Core::refuses(const Head& head, Response& refusal) {
   const RouteInfo route = route_of(head.path);
   const auto refuse = [&](const Refusal& why) {
     refusal = response_of(why, route, head.request_id);
-    for (auto& field : access_.page_fields(head)) refusal.fields.push_back(std::move(field));
+    for (auto& field : access_.cors_fields(head)) refusal.fields.push_back(std::move(field));
     log_.add(head, route, "", why.status);
     return true;
   };
@@ -168,7 +156,7 @@ bool Server::Core::refuses(const Head& head, Response& refusal) {
     return refuse({.status = 404, .code = "not_found", .message = "[path] expected one that this server has, got another"});
   if (head.method == "OPTIONS") {
     refusal = {.status = 204, .fields = {{"Allow", std::string(route.allowed())}}};
-    for (auto& field : access_.page_fields(head, route.allowed())) refusal.fields.push_back(std::move(field));
+    for (auto& field : access_.cors_fields(head, route.allowed())) refusal.fields.push_back(std::move(field));
     log_.add(head, route, "", refusal.status);
     return true;
   }
@@ -183,7 +171,7 @@ bool Server::Core::refuses(const Head& head, Response& refusal) {
 }
 
 void Server::Core::answer(Exchange& exchange, const RouteInfo& route, Response response) {
-  for (auto& field : access_.page_fields(exchange.head())) response.fields.push_back(std::move(field));
+  for (auto& field : access_.cors_fields(exchange.head())) response.fields.push_back(std::move(field));
   log_.add(exchange.head(), route, access_.key_name(exchange.head()).value_or(""), response.status);
   exchange.answer(std::move(response));
 }
@@ -204,7 +192,7 @@ void Server::Core::handle(std::shared_ptr<Exchange> exchange, std::string body) 
     return refuse({.status = 429, .code = "queue_full", .message = "[queue] expected a request later, got more than can wait", .retry_after_s = kRetrySeconds});
   const bool is_call = route.route == Route::chat || route.route == Route::completions || route.route == Route::responses || route.route == Route::messages;
   if (!is_call) return answer_later(std::move(exchange), route, std::move(body));
-  auto fields = access_.page_fields(exchange->head());
+  auto fields = access_.cors_fields(exchange->head());
   auto key_name = access_.key_name(exchange->head()).value_or("");
   auto call = std::make_shared<Call>(std::move(exchange), route, std::move(key_name), body.size(), std::move(fields));
   calls_->begin(std::move(call), std::move(body));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "link/plan.hpp"
 #include "serve/access.hpp"
 #include "serve/http.hpp"
 
@@ -23,6 +24,7 @@ struct ServerOptions {
   double silence_s = 10;               // then a stream says that it is there
   HttpLimits http{};
   std::optional<std::size_t> prefix_cache_bytes{};  // none = K/V of two sessions
+  std::size_t prefix_cache_bytes_of(const link::MemoryPlan& plan) const { return prefix_cache_bytes.value_or(2 * plan.session_bytes); }
   bool shares_prefixes = false;        // among keys
   bool has_page = true;
   bool thinks = false;                 // unless a request says otherwise

@@ -106,6 +106,10 @@ void Streams::tell(const Entry& entry, What what) {
   news_.push_back({entry.ticket, std::move(what)});
 }
 
+void Streams::deliver() {
+  if (!news_.empty()) deliver_(std::exchange(news_, {}));
+}
+
 void Streams::run() {
   std::vector<Stream*> texts;
   std::vector<decode::Scheduler::Text> wishes;
@@ -113,6 +117,7 @@ void Streams::run() {
     take_inbox();
     settle();
     start_all();
+    deliver();  // who has begun knows it before a chunk has been read
     texts.clear();
     wishes.clear();
     for (const auto& stream : streams_) {
@@ -125,7 +130,7 @@ void Streams::run() {
     if (unit.count > 0) play(unit, texts);
     settle();
     publish();
-    if (!news_.empty()) deliver_(std::exchange(news_, {}));
+    deliver();
     std::unique_lock lock(mutex_);
     if (unit.count == 0) changed_.wait(lock, [this] { return stopping_ || woken_ || !inbox_.empty(); });
     woken_ = false;

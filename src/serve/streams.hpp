@@ -65,6 +65,7 @@ class Streams {
   void fail(Stream& stream, const std::string& why);
   void finish(Entry& entry);
   void publish();
+  void deliver();
   template <class What>
   void tell(const Entry& entry, What what);
 

@@ -1,17 +1,17 @@
 // Any bytes as the body of a chat, a completion, or what is asked about tokens: a Refusal that can be sent, or a job whose answer is JSON.
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
 #include "fuzz/growth.hpp"
-#include "serve/body.hpp"
 #include "serve/tokens_api.hpp"
-#include "text/chat.hpp"
 
 namespace {
 
 using namespace lapidary;
 using namespace lapidary::serve;
+using test::check;
+using test::check_prompt;
+using test::check_reading;
 
 constexpr const char* kWords[] = {
     "messages", "role", "content", "user", "assistant", "system", "tool", "type", "text", "tool_calls", "id", "function", "name", "arguments", "{}",
@@ -20,20 +20,10 @@ constexpr const char* kWords[] = {
     "top_logprobs", "stop", "seed", "logit_bias", "5", "temperature", "chat_template_kwargs", "enable_thinking", "continue_final_message",
     "prediction", "tokens", "with_pieces", "image_url", "max_tokens", "model", "pebble", "functions", "store", "\xc3\xa9", ""};
 
-void check(bool holds) {
-  if (!holds) std::abort();
-}
-
 const Facts& facts() {
   static const Facts facts{.names = {"pebble"}, .fingerprint = "fp", .vocab = 1000, .thinks = false, .random_id = [] { return std::string("id"); },
                            .now_s = [] { return std::int64_t{1}; }};
   return facts;
-}
-
-// What was read can be rendered, but for what is in the schemas of tools.
-void check_prompt(const ChatPrompt& prompt) {
-  const text::Value messages = text::checked_messages(prompt.messages);
-  check(text::joined(text::render(messages, {}, {}, {.enable_thinking = prompt.think})).starts_with("<bos>"));
 }
 
 void check_answer(Request request) {
@@ -48,34 +38,15 @@ void check_answer(Request request) {
   check(request.streams ? sent.ends_with("data: [DONE]\n\n") : text::parse_json(sent, "answer").find("usage") != nullptr);
 }
 
-template <class Read>
-void check_reading(Read read) {
-  try {
-    read();
-  } catch (const Refusal& refusal) {
-    const std::string error = openai_error(refusal);
-    check((refusal.status == 400 || refusal.status == 404) && refusal.message.starts_with("[") && error.size() < 2000);
-    check(text::parse_json(error, "error").find("error") != nullptr);
-  }
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  text::Value body;
-  if (size > 0 && data[0] != '{') {
-    body = test::Growth({data, size}, kWords).object(6);
-  } else {
-    try {
-      body = parse_body({reinterpret_cast<const char*>(data), size});
-    } catch (const Refusal&) {
-      return 0;
-    }
-  }
-  check_reading([&] { check_answer(read_chat(body, facts())); });
-  check_reading([&] { check_answer(read_completion(body, facts())); });
-  check_reading([&] { read_tokenize(body, facts()); });
-  check_reading([&] { read_detokenize(body, facts()); });
-  check_reading([&] { check_prompt(read_apply_template(body, facts())); });
+  const auto body = test::body_from({data, size}, kWords);
+  if (!body) return 0;
+  check_reading([&] { check_answer(read_chat(*body, facts())); });
+  check_reading([&] { check_answer(read_completion(*body, facts())); });
+  check_reading([&] { read_tokenize(*body, facts()); });
+  check_reading([&] { read_detokenize(*body, facts()); });
+  check_reading([&] { check_prompt(read_apply_template(*body, facts())); });
   return 0;
 }

@@ -101,11 +101,11 @@ const suite<"origins"> origins = [] {
 
   "that were named may read the answer, others may not"_test = [] {
     const Access access({.origins = {"https://app.example"}});
-    expect(access.page_fields({.host = "localhost", .origin = "http://localhost"}).empty());
-    expect(access.page_fields({.host = "localhost"}).empty());
-    const auto fields = access.page_fields({.origin = "https://app.example"});
+    expect(access.cors_fields({.host = "localhost", .origin = "http://localhost"}).empty());
+    expect(access.cors_fields({.host = "localhost"}).empty());
+    const auto fields = access.cors_fields({.origin = "https://app.example"});
     expect(fields.size() == 2_ul && fields[0] == std::pair<std::string, std::string>("Access-Control-Allow-Origin", "https://app.example"));
-    expect(access.page_fields({.origin = "https://app.example"}, "POST, OPTIONS").size() == 4_ul);
+    expect(access.cors_fields({.origin = "https://app.example"}, "POST, OPTIONS").size() == 4_ul);
   };
 };
 

@@ -98,43 +98,9 @@ suite<"completions"> completions = [] {
            job.options.sampling.temperature == 0.0f);
     expect(job.options.stops.size() == 1_ul && job.cache_salt == "s" && job.prediction == "p" && job.options.sampling.bias.size() == 1_ul);
     expect(read(with_field(kAsked, R"("stream":true,"stream_options":{"include_usage":true})")).streams);
-    for (const char* name : {"model",
-                             "max_tokens",
-                             "temperature",
-                             "top_p",
-                             "top_k",
-                             "min_p",
-                             "presence_penalty",
-                             "frequency_penalty",
-                             "repetition_penalty",
-                             "seed",
-                             "logit_bias",
-                             "stop",
-                             "n",
-                             "logprobs",
-                             "stream",
-                             "stream_options",
-                             "prediction",
-                             "cache_salt",
-                             "parse_special",
-                             "echo",
-                             "suffix",
-                             "best_of",
-                             "user",
-                             "metadata",
-                             "store",
-                             "messages",
-                             "tools",
-                             "tool_choice",
-                             "parallel_tool_calls",
-                             "response_format",
-                             "reasoning_effort",
-                             "chat_template_kwargs",
-                             "continue_final_message",
-                             "thinking_budget_tokens",
-                             "functions",
-                             "top_logprobs"})
-      expect(verdict("\"" + std::string(name) + "\":null") == "ok") << name;
+    const auto check_null = [](const char* name) { expect(verdict("\"" + std::string(name) + "\":null") == "ok") << name; };
+    std::ranges::for_each(kOpenAiFields, check_null);
+    for (const char* name : {"parse_special", "echo", "suffix", "best_of", "messages"}) check_null(name);
     for (const auto& [field, name] : std::vector<std::pair<std::string, std::string>>{{R"("echo":true)", "echo"},
                                                                                       {R"("suffix":"x")", "suffix"},
                                                                                       {R"("suffix":"")", "suffix"},

@@ -21,6 +21,15 @@ inline serve::Facts some_facts() {
           .now_s = [] { return std::int64_t{1700000000}; }};
 }
 
+// What both APIs of OpenAI know, taken or refused.
+inline constexpr const char* kOpenAiFields[] = {
+    "model", "max_completion_tokens", "max_tokens", "temperature", "top_p", "top_k", "min_p", "presence_penalty",
+    "frequency_penalty", "repetition_penalty", "seed", "logit_bias", "stop", "n", "logprobs", "top_logprobs", "response_format",
+    "tools", "tool_choice", "parallel_tool_calls", "stream", "stream_options", "reasoning_effort", "chat_template_kwargs",
+    "continue_final_message", "prediction", "cache_salt", "thinking_budget_tokens", "user", "metadata", "safety_identifier",
+    "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "store", "service_tier", "modalities", "verbosity",
+    "functions", "function_call", "audio", "web_search_options", "moderation"};
+
 template <class Call>
 std::optional<serve::Refusal> refusal_from(Call&& call) {
   try {
