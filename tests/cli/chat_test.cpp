@@ -310,14 +310,14 @@ const suite<"lapidary chat"> chat = [] {
   };
 
   "thoughts are folded into a line when asked to"_test = [] {
-    const std::string ask = "generate --temperature 0 --threads 1 --think 'List three nouns.' ";
+    const std::string ask = "generate --temperature 0 --threads 1 --think 'What is the capital of Norway?' ";
     const Outcome shown = lapidary(ask), folded = lapidary(ask + "--thoughts fold");
     expect(folded.status == 0_i && folded.out == shown.out && !shown.err.empty());
     const auto thought = text::parse_json(lapidary("tokenize --json '" + shown.err.substr(0, shown.err.find_last_not_of('\n') + 1) + "'").out, "ids");
     expect(folded.err == "(thought for " + std::to_string(thought.find("ids")->array()->size()) + " tokens)\n") << folded.err << shown.err;
 
     const TemporaryFolder folder;
-    folder.write("in", "/think on\n/thoughts fold\nList three nouns.\n/thoughts show\n/thoughts\n");
+    folder.write("in", "/think on\n/thoughts fold\nWhat is the capital of Norway?\n/thoughts show\n/thoughts\n");
     const Outcome chat = lapidary(kGreedy + "<" + folder.path("in"));
     expect(chat.out == shown.out && chat.err == "thinking is on\nthoughts are folded\n" + folded.err +
                                                     "thoughts are shown\n[/thoughts] expected show or fold, got ''\n") << chat.err;

@@ -210,7 +210,7 @@ const suite<"lapidary generate"> generate = [] {
   };
 
   "--verbose says what was chosen and why"_test = [] {
-    const std::string command = "generate --temperature 0 --max-tokens 4 hi ";
+    const std::string command = "generate --temperature 0 --max-tokens 4 story ";
     const std::string pebble = kRoot + "/models/pebble";
     const Outcome plain = lapidary(command), run = lapidary(command + "--verbose --threads 1 --context 300");
     expect(run.status == 0_i && run.out == plain.out && plain.err.find("model  ") == std::string::npos) << run.err;

@@ -119,11 +119,12 @@ const suite<"fixtures"> fixtures = [] {
       };
   }
 
-  "pebble continues its eight prompts as recorded"_test = [] {
+  "pebble continues its eight prompts of text as recorded"_test = [] {
     Loaded model(kRoot + "/models/pebble", {.context_tokens = 512});
     simdjson::dom::parser parser;
     int prompts = 0;
     for (const simdjson::dom::element entry : parser.load(kRoot + "/models/pebble/golden.json")) {
+      if (entry["images"].error() == simdjson::SUCCESS) continue;
       const auto ids = [&](const char* key) {
         std::vector<std::int32_t> list;
         for (const std::int64_t id : entry[key]) list.push_back(static_cast<std::int32_t>(id));

@@ -252,6 +252,7 @@ const suite<"prompts as ids"> prompt_ids_suite = [] {
     const Value golden = text::parse_json(read_text_file(path), path);
     const text::Template with = text::choose_template(kRoot + "/models/pebble", false);
     for (const Value& entry : *golden.array()) {
+      if (entry.find("images")) continue;
       const Value messages(Value::Array{Value::Object{{"role", Value("user")}, {"content", *entry.find("prompt")}}});
       const auto prompt = text::render(messages, Value(), with, {});
       expect(text::joined(prompt) == *entry.find("rendered")->string());
