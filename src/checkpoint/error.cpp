@@ -31,6 +31,9 @@ std::string_view name_of(ErrorKind kind) {
     case ErrorKind::shape_mismatch: return "shape_mismatch";
     case ErrorKind::dtype_mismatch: return "dtype_mismatch";
     case ErrorKind::not_finite: return "not_finite";
+    case ErrorKind::bad_data: return "bad_data";
+    case ErrorKind::too_large: return "too_large";
+    case ErrorKind::too_short: return "too_short";
   }
   std::abort();
 }

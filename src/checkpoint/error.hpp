@@ -17,6 +17,8 @@ enum class ErrorKind : std::uint8_t {
   unknown_dtype, bad_shape,
   // a checkpoint against its config
   missing_tensor, shape_mismatch, dtype_mismatch, not_finite,
+  // files of pictures, sounds and videos
+  bad_data, too_large, too_short,
 };
 
 std::string_view name_of(ErrorKind kind);

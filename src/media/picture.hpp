@@ -24,8 +24,9 @@ struct Picture {
 
 // Checked before anything is decoded or allocated.
 struct PictureLimits {
-  std::size_t bytes = std::size_t{64} << 20;    // of the file
+  std::size_t bytes = std::size_t{64} << 20;     // of the file
   std::int64_t pixels = std::int64_t{64} << 20;  // of the picture
+  std::int32_t side = 65535;                     // pixels, of either
 };
 
 // A file of any format in the table of formats.hpp, told by its first bytes; of one that moves, the first picture. What is see-through
@@ -42,8 +43,8 @@ constexpr std::int32_t kPictureBudget = 280, kFrameBudget = 70;  // where nobody
 constexpr std::int32_t soft_tokens(Size size) { return (size.width / kSoftTokenSide) * (size.height / kSoftTokenSide); }
 
 // The size to show a picture in: both sides multiples of kSoftTokenSide, at most `budget` soft tokens, about the same shape. Small
-// pictures grow. Fails with `where` for what is too narrow to fit.
-Size fitted(Size size, std::int32_t budget, std::string_view where);
+// pictures grow.
+Size fitted(Size size, std::int32_t budget);
 
 // To the byte what Pillow's bicubic filter gives.
 Picture resized(const Picture& picture, Size size);
