@@ -12,14 +12,14 @@
 namespace lapidary::media {
 
 struct Frame {
-  Picture picture;  // resized to its budget
+  Picture picture;  // resized to its budget, all frames alike
   double seconds;   // from the beginning of the video
 };
 
 struct VideoLimits {
   std::size_t bytes = std::size_t{1} << 30;      // of the file
   std::int64_t pixels = std::int64_t{16} << 20;  // of a frame
-  std::int64_t frames = 200'000;                 // of the file, all of which are decoded
+  std::int64_t frames = 54'000;                  // of the file, all of which are decoded: half an hour
 };
 
 constexpr std::int32_t kFrameCount = 32;
