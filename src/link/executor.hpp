@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "checkpoint/error.hpp"
 #include "graph/graph.hpp"
 #include "graph/row.hpp"
 
@@ -116,6 +117,13 @@ struct ReadLimit {
   std::shared_ptr<void> memory{};
 };
 
+// A picture or a sound as its tower takes it. values: [rows * columns, input width of the tower], row by row; a sound has one column.
+struct Percept {
+  graph::Sense sense{};
+  std::int32_t rows = 0, columns = 0;
+  std::span<const float> values{};
+};
+
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -129,6 +137,12 @@ class Executor {
 
   // Waits for a run; what it left is there until the next one that computes logits is submitted.
   virtual Outputs outputs(RunId run, int seat) const = 0;
+
+  // The soft tokens of a picture or a sound. The tower's weights are bound at its first; no run may be in flight.
+  // soft: [tokens, hidden]; tower: [tokens, tower width], the rows before the projector, or empty where nobody wants them
+  virtual void perceive(const Percept&, std::span<float>, std::span<float> = {}) {
+    fail(ErrorKind::unsupported, "perceive", "backend, expected one that has towers, got one that reads texts only");
+  }
 
   // Whether a round that needs nothing of the host (one run, no given drafts, no masks, the same request) may be submitted
   // behind another one of its sessions, before that has been awaited.
