@@ -22,6 +22,11 @@ inline int rows_of(constant Step& step, device const Run& run) {
   return step.rows == kOneRow ? 1 : step.rows == kOutputRows ? run.output_count : run.row_count;
 }
 
+// The row of the row table that row r of the step is.
+inline Row row_of(constant Step& step, device const Run& run, device const Row* rows, int row) {
+  return rows[step.rows == kOutputRows ? row + run.first_output : row];
+}
+
 // The seat that a row of the output window belongs to.
 inline int seat_of(device const Run& run, int row) {
   int seat = 0;

@@ -7,6 +7,7 @@ struct Row {
   int position;
   int token;
   int block_end;
+  int soft;
 };
 
 enum Limits { kMaxDrafts = 7 };

@@ -1,10 +1,5 @@
 // What takes rows of a table by token: the row's own, or those of clusters.
 
-// The token of a row of the step.
-inline int token_of(constant Step& step, device const Run& run, device const Row* rows, int row) {
-  return rows[step.rows == kOutputRows ? run.first_output + row : row].token;
-}
-
 // Entries i to i + 7 of a row of the table, where i is a multiple of 8.
 inline void entries_at(Weights row, int i, thread float* to) {
   const int begin = i / kPackInputs * kPackInputs;
@@ -21,6 +16,7 @@ inline void embed_entries(Weights row, float scale, device float* out, int i) {
     if (i + j < kInputs) out[i + j] = entries[j] * scale;
 }
 
+// The host has put soft tokens where they belong before the run.
 kernel void embed(constant Step& step [[buffer(0)]],
                   device const Run& run [[buffer(1)]],
                   device const Row* rows [[buffer(2)]],
@@ -31,8 +27,10 @@ kernel void embed(constant Step& step [[buffer(0)]],
                   uint3 at [[thread_position_in_grid]]) {
   const int row = int(at.y), i = int(at.x) * 8;
   if (row >= rows_of(step, run) || i >= kInputs) return;
+  const Row place = row_of(step, run, rows, row);
+  if (place.soft >= 0) return;
   const Weights table = weights_of(values, scales, biases, step.matrix[0], kCoding0, kGroup0, kScaleType0);
-  embed_entries(at_row(table, token_of(step, run, rows, row)), step.scale, out_row(out, step.out[0], run, row), i);
+  embed_entries(at_row(table, place.token), step.scale, out_row(out, step.out[0], run, row), i);
 }
 
 kernel void embed_pair(constant Step& step [[buffer(0)]],
@@ -49,7 +47,7 @@ kernel void embed_pair(constant Step& step [[buffer(0)]],
   const Weights table = weights_of(values, scales, biases, step.matrix[0], kCoding0, kGroup0, kScaleType0);
   device float* to = out_row(out, step.out[0], run, row);
   device const float* carried = in_row(in, step.in[0], run, row);
-  embed_entries(at_row(table, token_of(step, run, rows, row)), step.scale, to, i);
+  embed_entries(at_row(table, row_of(step, run, rows, row).token), step.scale, to, i);
   for (int j = i; j < min(i + 8, int(kInputs)); ++j) to[kInputs + j] = carried[j];
 }
 
@@ -69,7 +67,7 @@ kernel void ple_inputs(constant Step& step [[buffer(0)]],
   const int row = int(group.y), layer = int(group.x) * 4 + int(simd), width = step.n[0];
   if (row >= rows_of(step, run) || layer >= step.n[1]) return;
   const Weights tables = weights_of(values, scales, biases, step.matrix[0], kCoding0, kGroup0, kScaleType0);
-  const Weights table = at_row(tables, token_of(step, run, rows, row));
+  const Weights table = at_row(tables, row_of(step, run, rows, row).token);
   device const float* x = in_row(in, step.in[0], run, row) + layer * width;
   device float* to = out_row(out, step.out[0], run, row) + layer * width;
   float square = 0.0f;

@@ -3,11 +3,6 @@
 constant int kHeadDim [[function_constant(42)]];
 constant int kKvFormat [[function_constant(43)]];  // KvFormats
 
-// The row of the row table that row r of the step is.
-inline Row row_of(constant Step& step, device const Run& run, device const Row* rows, int row) {
-  return rows[step.rows == kOutputRows ? row + run.first_output : row];
-}
-
 // The K or V of a head at a position: elements from the base of the layer.
 inline ulong kv_offset(constant Step& step, int slot, int kv_head, int position) {
   const ulong ring = ulong(kv_head) * ulong(step.kv_capacity) + ulong(position % step.kv_capacity);

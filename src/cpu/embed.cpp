@@ -9,15 +9,19 @@
 
 namespace lapidary::cpu {
 
-void embed(Rows rows, const link::Matrix& table, float scale, Out out, Part part) {
+void embed(Rows rows, In soft, const link::Matrix& table, float scale, Out out, Part part) {
   for_each_own(static_cast<int>(rows.size()), part, [&](int r) {
+    if (rows[r].soft >= 0) {
+      std::copy_n(soft[static_cast<std::size_t>(rows[r].soft)], table.cols, out[r]);
+      return;
+    }
     numeric::dequantise(table.row(0, rows[r].token), 0, table.cols, out[r]);
     for (int i = 0; i < table.cols; ++i) out[r][i] *= scale;
   });
 }
 
 void embed_pair(Rows rows, const link::Matrix& table, float scale, In hidden, Out out, Part part) {
-  embed(rows, table, scale, out, part);
+  embed(rows, {}, table, scale, out, part);
   for_each_own(static_cast<int>(rows.size()), part, [&](int r) { std::copy_n(hidden[r], table.cols, out[r] + table.cols); });
 }
 

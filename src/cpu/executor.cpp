@@ -372,7 +372,10 @@ class CpuExecutor final : public link::Executor {
     if (bound.q8) return execute_q8(bound, now, part);
     switch (step.op) {
       case Op::round_rows: return;  // made before anything goes by them
-      case Op::embed: return embed(rows_now, matrix(0), d.scale, out(0), part);
+      case Op::embed: {
+        const In soft{chunk_ ? chunk_->soft.data() : nullptr, static_cast<std::size_t>(matrix(0).cols)};
+        return embed(rows_now, soft, matrix(0), d.scale, out(0), part);
+      }
       case Op::embed_pair: return embed_pair(rows_now, matrix(0), d.scale, in(0), out(0), part);
       case Op::rope_angles: return rope_angles(rows_now, bound.constants, out(0), part);
       case Op::rms_norm: return rms_norm(n, in(0), w[0], d.n[0], d.epsilon, out(0), part);

@@ -44,9 +44,10 @@ using Rows = std::span<const graph::Row>;
 void verify_rows(const graph::RoundState& state, int slot, std::span<graph::Row> rows, Part part);
 void draft_row(const graph::RoundState& state, int slot, graph::Row& row, Part part);
 
-void embed(Rows rows, const link::Matrix& table, float scale, Out out, Part part);
+// soft: [soft tokens, table.cols]
+void embed(Rows rows, In soft, const link::Matrix& table, float scale, Out out, Part part);
 
-// out: [rows, 2 * table.cols]
+// No row is a soft token. out: [rows, 2 * table.cols]
 void embed_pair(Rows rows, const link::Matrix& table, float scale, In hidden, Out out, Part part);
 
 // out: [rows, 2 * frequencies.size()]

@@ -15,7 +15,7 @@ enum class Op : std::uint8_t {
   // Writes the row table from the RoundState. In `forward`, row i = position length + i with the bonus token, then the drafts;
   // in `draft`, the one row at position length - 1 with the last draft, or the bonus token before there is one.
   round_rows,
-  // out[hidden] = table[token] * d.scale                                            w: table [vocab, hidden]
+  // out[hidden] = table[token] * d.scale; of a soft token row.soft of the chunk's, as it is  w: table [vocab, hidden]
   embed,
   // out[2 hidden] = table[token] * d.scale, then in[hidden]                         w: table [vocab, hidden]
   embed_pair,

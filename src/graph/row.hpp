@@ -10,11 +10,14 @@
 
 namespace lapidary::graph {
 
+inline constexpr std::int32_t kPadToken = 0;  // what stands in the place of a soft token wherever one of the vocabulary is wanted
+
 struct Row {
   std::int32_t slot = 0;       // session slot: whose K/V
   std::int32_t position = 0;   // absolute
   std::int32_t token = 0;
   std::int32_t block_end = 0;  // last position visible to this row in sliding layers: its own for text
+  std::int32_t soft = -1;      // >= 0: a soft token, this row of Chunk::soft; `token` is kPadToken then
 };
 
 // How a token is chosen from a row's logits, the same for all rows of a request. The steps run in this order: suppressed,
@@ -79,6 +82,7 @@ struct Chunk {
   std::span<const Row> rows{};
   std::int32_t output_begin = 0;         // the output window: rows whose logits are wanted
   std::int32_t output_count = 0;
+  std::span<const float> soft{};         // [soft tokens, hidden]: what a tower made, as it enters the residual stream
 };
 
 }  // namespace lapidary::graph

@@ -185,6 +185,8 @@ class MetalExecutor final : public link::Executor {
     const int ranges = round ? kv_ranges(most_length) : 1;
     run.place = static_cast<int>(flight.place);
     write(run, seats, flight.chooses, memory_.ring[flight.place]);
+    if (!seats[0].chunk.soft.empty())
+      for (const link::Leg& leg : legs) write_soft(leg.segment, seats[0].chunk);
     const auto begin = [&, place = flight.place](MTL::ComputeCommandEncoder* encoder) { encode(encoder, begins_[place], 1); };
     const char* label = round ? "round" : "prompt";
     if (watch.observe || watch.times) {
@@ -283,6 +285,20 @@ class MetalExecutor final : public link::Executor {
         if (chooses) write_masks(*seats[s].request, place, run.seats[s]);  // until then they may be those of the last round
       }
     *contents<layout::Run>(place.run) = run;
+  }
+
+  // Soft tokens to where `embed` would put those of the vocabulary: it leaves their rows as they are. The arena is everybody's.
+  void write_soft(SegmentId id, const graph::Chunk& chunk) {
+    const graph::Segment& segment = program_.graph->segment(id);
+    const auto step = std::ranges::find(segment.steps, graph::Op::embed, &graph::Step::op);
+    if (step == segment.steps.end()) return;
+    wait();
+    const Recorder::BoundOperand bound = recorder_.bind_operand(segment, *step, step->out[0]);
+    const auto hidden = static_cast<std::size_t>(program_.graph->shape.hidden);
+    for (std::size_t r = 0; r < chunk.rows.size(); ++r)
+      if (const std::int32_t soft = chunk.rows[r].soft; soft >= 0)
+        std::ranges::copy(chunk.soft.subspan(static_cast<std::size_t>(soft) * hidden, hidden),
+                          reinterpret_cast<float*>(contents<std::byte>(bound.slice) + r * bound.operand.row_bytes));
   }
 
   void write_sampling(const graph::Request& request, std::size_t number, const RunPlaces& place, layout::RunSeat& seat) {

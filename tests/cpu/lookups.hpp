@@ -6,9 +6,10 @@
 
 namespace lapidary::test {
 
-inline FloatRows embed(const std::vector<int>& tokens, const link::Matrix& table, float scale, int parts) {
-  RowBuffer out(count_of(tokens), table.cols);
-  in_parts(parts, [&](cpu::Part part) { cpu::embed(rows_of_tokens(tokens), table, scale, out.out(), part); });
+inline FloatRows embed(const std::vector<graph::Row>& rows, const FloatRows& soft, const link::Matrix& table, float scale, int parts) {
+  const RowBuffer in(soft.empty() ? FloatRows(1) : soft);
+  RowBuffer out(count_of(rows), table.cols);
+  in_parts(parts, [&](cpu::Part part) { cpu::embed(rows, in.in(), table, scale, out.out(), part); });
   return out.rows();
 }
 

@@ -12,10 +12,14 @@ using boost::ut::test;  // the function, not our namespace
 
 constexpr int kTokens = 9;
 
-FloatRows embed(const std::vector<int>& tokens, const link::Matrix& table, float scale, int) {
-  Stage stage(graph::Op::embed, {.n = {table.cols}, .scale = scale}, count_of(tokens));
-  stage.row_table(rows_of_tokens(tokens));
-  stage.out(0, table.cols);
+// Soft tokens are where they belong before.
+FloatRows embed(const std::vector<graph::Row>& rows, const FloatRows& soft, const link::Matrix& table, float scale, int) {
+  Stage stage(graph::Op::embed, {.n = {table.cols}, .scale = scale}, count_of(rows));
+  stage.row_table(rows);
+  FloatRows begin(rows.size(), std::vector<float>(static_cast<std::size_t>(table.cols), kUntouched));
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    if (rows[r].soft >= 0) begin[r] = soft[static_cast<std::size_t>(rows[r].soft)];
+  stage.out(0, begin);
   stage.matrix(0, table);
   stage.play();
   return stage.floats(0);
@@ -111,7 +115,7 @@ suite<"embed on the device"> embed_suite = [] {
     stage.run().row_count = 5;
     stage.run().first_output = 3;
     stage.play();
-    const FloatRows got = stage.floats(0), expected = embed({4, 5}, table, kEmbedScale, 1);
+    const FloatRows got = stage.floats(0), expected = embed(rows_of_tokens({4, 5}), {}, table, kEmbedScale, 1);
     for (int r = 0; r < 2; ++r) expect(same_bits(got[r], expected[r]));
   };
 };

@@ -7,8 +7,9 @@
 
 namespace lapidary::reference {
 
-// table_row: [hidden]
-inline Vector embed(Vector table_row, double scale) {
+// table_row: [hidden]; soft: [hidden], or null where the token is one of the vocabulary
+inline Vector embed(Vector table_row, double scale, const Vector* soft = nullptr) {
+  if (soft) return *soft;
   for (double& value : table_row) value *= scale;
   return table_row;
 }

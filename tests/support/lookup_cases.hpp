@@ -27,7 +27,9 @@ struct ListedRows {
 
 struct LookupKernels {
   using Matrix = link::Matrix;
-  std::function<FloatRows(const std::vector<int>& tokens, const Matrix& table, float scale, int parts)> embed;
+  // soft: the soft tokens that rows may be
+  std::function<FloatRows(const std::vector<graph::Row>& rows, const FloatRows& soft, const Matrix& table, float scale, int parts)>
+      embed;
   std::function<FloatRows(const std::vector<int>& tokens, const Matrix& table, float scale, const FloatRows& hidden,
                           int parts)> embed_pair;
   std::function<FloatRows(const std::vector<int>& tokens, const FloatRows& projected, const Matrix& table, const Ple& ple,
@@ -61,7 +63,7 @@ inline void expect_embed(Random& random, const LookupKernels& kernels, const Sto
   const RandomMatrix random_table(random, storage, tokens, hidden);
   const link::Matrix table = random_table.view();
   const std::vector<int> some = {0, tokens / 2, tokens - 1, 0};
-  const FloatRows got = kernels.embed(some, table, kEmbedScale, 1);
+  const FloatRows got = kernels.embed(rows_of_tokens(some), {}, table, kEmbedScale, 1);
   for (int r = 0; r < 4; ++r)
     boost::ut::expect(worst_error(got[r], reference::embed(reference::dequantise_row(table, some[r]), kEmbedScale),
                                   lookup_errors(table, some[r], kEmbedScale)) <= 1.0)
@@ -91,7 +93,7 @@ inline void expect_embeds_alone(Random& random, const LookupKernels& kernels, co
   const link::Matrix table = random_table.view();
   const FloatRows carried = random_rows(random, company.rows, hidden);
   expect_rows_alone(random, company, [&](const std::vector<int>& tokens, int parts) {
-    return kernels.embed(tokens, table, kEmbedScale, parts);
+    return kernels.embed(rows_of_tokens(tokens), {}, table, kEmbedScale, parts);
   });
   expect_rows_alone(random, company, [&](const std::vector<int>& tokens, int parts) {
     return kernels.embed_pair(tokens, table, kEmbedScale, gather(carried, tokens), parts);
@@ -120,9 +122,33 @@ inline void test_embed_codes(const LookupKernels& kernels) {
         }
         for (std::size_t i = 0; i < table.scale_row_bytes; ++i)
           random_table.scales()[token * table.scale_row_bytes + i] = static_cast<std::byte>(scales[token]);
-        expect(worst_error(kernels.embed({token}, table, 1.0f, 1).front(), reference::dequantise_row(table, token),
+        expect(worst_error(kernels.embed(rows_of_tokens({token}), {}, table, 1.0f, 1).front(), reference::dequantise_row(table, token),
                            lookup_errors(table, token, 1.0)) <= 1.0_d)
             << label(storage) << "with scale" << scales[token];
+      }
+    }
+  };
+
+  "a soft token is the row that it names, to the bit, and tokens beside it are what they are without it"_test = [&] {
+    Random random(5);
+    const RandomMatrix random_table(random, {Encoding::affine, DType::bf16, 4, 64}, 9, 192);
+    const link::Matrix table = random_table.view();
+    const FloatRows soft = random_rows(random, 3, 192, -40, 40);
+    std::vector<graph::Row> rows = rows_of_tokens({4, 0, 7, 0, 0, 2});
+    rows[1].soft = 2;
+    rows[3].soft = 0;
+    rows[4].soft = 1;
+    const FloatRows without = kernels.embed(rows_of_tokens({4, 0, 7, 0, 0, 2}), {}, table, kEmbedScale, 1);
+    for (const int parts : {1, 3}) {
+      const FloatRows got = kernels.embed(rows, soft, table, kEmbedScale, parts);
+      for (std::size_t r = 0; r < rows.size(); ++r) {
+        if (rows[r].soft < 0) {
+          expect(same_bits(got[r], without[r])) << "row" << r;
+          continue;
+        }
+        const std::vector<double> of_soft = doubles(soft[static_cast<std::size_t>(rows[r].soft)]);
+        const auto expected = reference::embed(reference::dequantise_row(table, rows[r].token), kEmbedScale, &of_soft);
+        expect(worst_error(got[r], expected, std::vector<double>(192, 0.0)) <= 1.0_d) << "row" << r;
       }
     }
   };

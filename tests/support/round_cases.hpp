@@ -10,10 +10,11 @@ namespace lapidary::test {
 
 inline constexpr int kMaxDrafts = graph::kMaxVerifyRows - 1;
 inline constexpr int kRoundVocab = 1000, kRoundSlots = 4;
-inline constexpr graph::Row kUntouchedRow{.slot = -7, .position = -7, .token = -7, .block_end = -7};
+inline constexpr graph::Row kUntouchedRow{.slot = -7, .position = -7, .token = -7, .block_end = -7, .soft = -7};
 
 inline bool same(const graph::Row& a, const graph::Row& b) {
-  return a.slot == b.slot && a.position == b.position && a.token == b.token && a.block_end == b.block_end;
+  return a.slot == b.slot && a.position == b.position && a.token == b.token && a.block_end == b.block_end &&
+         a.soft == b.soft;
 }
 
 inline bool same(const graph::RoundState& a, const graph::RoundState& b) {
