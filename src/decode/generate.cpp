@@ -54,7 +54,7 @@ Generation::Generation(Session& session, std::span<const std::int32_t> prompt, G
     logits_.reserve(rows * static_cast<std::size_t>(session.vocab()));
     hidden_.reserve(rows * static_cast<std::size_t>(session.hidden_size()));
   }
-  session_.begin_prompt(std::span(history_).last(prompt.size()), &request_);
+  session_.begin_prompt(std::span(history_).last(prompt.size()), &request_, options_.soft);
   reading_ = true;
 }
 

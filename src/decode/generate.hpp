@@ -22,6 +22,7 @@ std::string_view name_of(StopReason reason);
 
 struct GenerateOptions {
   graph::Sampling sampling{};                    // what its spans point to must outlive the generation
+  SoftTokens soft{};                             // of the prompt; what it points to must stay until that has been read
   std::int32_t max_tokens = INT32_MAX;
   std::span<const std::int32_t> stop_ids{};
   std::optional<Constraint> constraint{};

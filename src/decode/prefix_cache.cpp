@@ -48,6 +48,7 @@ struct PrefixCache::Snapshot {
   Snapshot* before = nullptr;        // it goes on from there, at `begin`; null: from nothing
   std::int32_t begin = 0;
   std::vector<std::int32_t> tokens{};  // from `begin` on
+  std::vector<SoftBlock> soft{};     // all that have begun in the text up to here
   std::int32_t prompt_length = 0;    // positions before this were all computed as rows of a prompt
   std::int32_t written = 0;          // how far the rings had been written
   std::vector<std::uint32_t> blocks{};  // K/V that layers keep, then rings
@@ -82,7 +83,7 @@ void PrefixCache::for_each_ring(std::int32_t length, Visit&& visit) const {
   });
 }
 
-void PrefixCache::match(std::string_view space, std::span<const std::int32_t> tokens) {
+void PrefixCache::match(std::string_view space, std::span<const std::int32_t> tokens, std::span<const SoftBlock> soft) {
   for (Snapshot& snapshot : snapshots_) {
     snapshot.matched = 0;
     if (snapshot.space != space) continue;
@@ -92,6 +93,7 @@ void PrefixCache::match(std::string_view space, std::span<const std::int32_t> to
     const auto rest = tokens.subspan(static_cast<std::size_t>(before));
     const auto [differs, _] = std::ranges::mismatch(snapshot.tokens, rest);
     snapshot.matched += static_cast<std::int32_t>(differs - snapshot.tokens.begin());
+    snapshot.matched = whole_length(snapshot.soft, common_length(snapshot.matched, snapshot.soft, soft), program_.graph->shape);
   }
 }
 
@@ -103,14 +105,16 @@ void PrefixCache::use(Snapshot* snapshot) {
   for (++uses_; snapshot; snapshot = snapshot->before) snapshot->used = uses_;
 }
 
-std::int32_t PrefixCache::restore(std::string_view space, std::span<const std::int32_t> tokens, Session& session) {
+std::int32_t PrefixCache::restore(std::string_view space, std::span<const std::int32_t> tokens, Session& session,
+                                  std::span<const SoftBlock> soft) {
   session.rollback(0);
-  match(space, tokens);
+  match(space, tokens, soft);
   const auto most = static_cast<std::int32_t>(tokens.size()) - 1;
   Snapshot* best = nullptr;
   std::int32_t length = 0;
   for (Snapshot& snapshot : snapshots_)
-    if (const std::int32_t here = std::min(snapshot.matched, most); here > length && reaches(snapshot, here)) {
+    if (const std::int32_t here = whole_length(soft, std::min(snapshot.matched, most), program_.graph->shape);
+        here > length && reaches(snapshot, here)) {
       best = &snapshot;
       length = here;
     }
@@ -129,7 +133,7 @@ std::int32_t PrefixCache::restore(std::string_view space, std::span<const std::i
     if (i == 0) for_each_ring(best->end(), read_into(stream));
   }
   *memory.written = best->written;
-  session.adopt(tokens.first(static_cast<std::size_t>(length)), std::min(length, best->prompt_length));
+  session.adopt(tokens.first(static_cast<std::size_t>(length)), blocks_before(soft, length), std::min(length, best->prompt_length));
   return length;
 }
 
@@ -137,7 +141,8 @@ void PrefixCache::store(std::string_view space, Session& session) {
   const std::int32_t length = session.reusable_length();
   if (length == 0 || block_count_ == 0) return;
   const auto tokens = session.tokens().first(static_cast<std::size_t>(length));
-  match(space, tokens);
+  const auto soft = blocks_before(session.blocks(), length);
+  match(space, tokens, soft);
   Snapshot* before = nullptr;
   for (Snapshot& snapshot : snapshots_)
     if (snapshot.matched > (before ? before->matched : 0)) before = &snapshot;
@@ -147,6 +152,7 @@ void PrefixCache::store(std::string_view space, Session& session) {
 
   Snapshot snapshot{.space = std::string(space), .before = before, .begin = begin};
   snapshot.tokens.assign(tokens.begin() + begin, tokens.end());
+  snapshot.soft.assign(soft.begin(), soft.end());
   const link::SlotMemory memory = session.memory();
   snapshot.prompt_length = session.prompt_length();
   snapshot.written = *memory.written;

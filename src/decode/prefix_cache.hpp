@@ -25,8 +25,8 @@ class PrefixCache {
   ~PrefixCache();
 
   // Makes the session the longest beginning of `tokens` that is kept, but for the last token, which is always computed. `space`: texts
-  // of different ones do not know of each other. Returns the length.
-  std::int32_t restore(std::string_view space, std::span<const std::int32_t> tokens, Session& session);
+  // of different ones do not know of each other; `soft`: the soft tokens among them. Returns the length.
+  std::int32_t restore(std::string_view space, std::span<const std::int32_t> tokens, Session& session, std::span<const SoftBlock> soft = {});
   // Keeps what the session holds now, unless it is there. Who was not used for longest has to go.
   void store(std::string_view space, Session& session);
 
@@ -39,7 +39,7 @@ class PrefixCache {
   struct Snapshot;
 
   // How far each snapshot of the space agrees with the tokens.
-  void match(std::string_view space, std::span<const std::int32_t> tokens);
+  void match(std::string_view space, std::span<const std::int32_t> tokens, std::span<const SoftBlock> soft);
   bool reaches(const Snapshot& snapshot, std::int32_t length) const;
   void use(Snapshot* snapshot);
   bool make_room(std::size_t blocks, const Snapshot* spared);

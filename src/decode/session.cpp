@@ -35,20 +35,76 @@ void Session::check(std::span<const std::int32_t> tokens) const {
   if (tokens.empty()) fail(ErrorKind::usage, "token ids", "expected at least one, got none");
 }
 
-graph::Chunk Session::rows_of(std::span<const std::int32_t> tokens) {
-  assert(tokens.size() <= rows_.size());
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    const std::int32_t position = length() + static_cast<std::int32_t>(i);
-    rows_[i] = {slot_, position, tokens[i], position};
+// In order, of this text, and where the model looks ahead no larger than a chunk can be.
+void Session::check_soft(const SoftTokens& soft, std::int32_t end) const {
+  assert(soft.blocks.size() == soft.rows.size());
+  std::int32_t before = 0;
+  for (const SoftBlock& block : soft.blocks) {
+    if (block.begin < before || block.end <= block.begin || block.end > end)
+      fail(ErrorKind::usage, "soft tokens",
+           "expected blocks in order in a text of " + std::to_string(end) + " tokens, got one from " + std::to_string(block.begin) +
+               " to " + std::to_string(block.end));
+    before = block.end;
+    if (sees_all(block, shape()) && block.end - block.begin > program_.plan.chunk_rows)
+      fail(ErrorKind::usage, "image",
+           "expected at most " + std::to_string(program_.plan.chunk_rows) + " soft tokens, as many as a chunk has rows, got " +
+               std::to_string(block.end - block.begin));
   }
-  return {std::span(rows_).first(tokens.size())};
 }
 
 void Session::append(std::span<const std::int32_t> tokens) { tokens_.insert(tokens_.end(), tokens.begin(), tokens.end()); }
 
-void Session::append_prompt(std::span<const std::int32_t> tokens) {
+std::int32_t Session::turn_end(int most_rows) const {
+  assert(in_prompt() && most_rows > 0);
+  const auto rest = static_cast<std::int32_t>(prompt_.size());
+  const std::int32_t end = length() + std::min({rest, program_.plan.chunk_rows, most_rows});
+  const SoftBlock* split = split_block(prompt_soft_.blocks, end, shape());
+  if (!split) return end;
+  return split->begin > length() ? split->begin : split->end;
+}
+
+graph::Chunk Session::next_chunk(int most_rows) {
+  const auto count = static_cast<std::size_t>(turn_end(most_rows) - length());
+  assert(count <= rows_.size());
+  const std::span rows = std::span(rows_).first(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int32_t position = length() + static_cast<std::int32_t>(i);
+    rows[i] = {slot_, position, prompt_[i], position};
+  }
+  soft_.clear();
+  add_soft(rows);
+  return {.rows = rows, .soft = soft_};
+}
+
+void Session::add_soft(std::span<graph::Row> rows) {
+  const auto hidden = static_cast<std::size_t>(hidden_size());
+  const std::int32_t begin = rows.front().position, end = begin + static_cast<std::int32_t>(rows.size());
+  std::int32_t count = 0;
+  for (std::size_t b = 0; b < prompt_soft_.blocks.size(); ++b) {
+    const SoftBlock& block = prompt_soft_.blocks[b];
+    const std::int32_t first = std::max(begin, block.begin), last = std::min(end, block.end);
+    if (first >= last) continue;
+    const std::span<const float> all = prompt_soft_.rows[b];
+    assert(all.size() == static_cast<std::size_t>(block.end - block.begin) * hidden);
+    const std::span here = all.subspan(static_cast<std::size_t>(first - block.begin) * hidden, static_cast<std::size_t>(last - first) * hidden);
+    soft_.insert(soft_.end(), here.begin(), here.end());
+    for (std::int32_t position = first; position < last; ++position) {
+      graph::Row& row = rows[static_cast<std::size_t>(position - begin)];
+      row.token = graph::kPadToken;
+      row.soft = count++;
+      if (sees_all(block, shape())) row.block_end = block.end - 1;
+    }
+  }
+}
+
+// It has been computed.
+void Session::take_chunk(const graph::Chunk& chunk) {
   const bool after_prompt = prompt_length_ == length();
-  append(tokens);
+  const auto before = blocks_before(prompt_soft_.blocks, length());
+  append(prompt_.first(chunk.rows.size()));
+  prompt_ = prompt_.subspan(chunk.rows.size());
+  const auto begun = blocks_before(prompt_soft_.blocks, length()).subspan(before.size());
+  blocks_.insert(blocks_.end(), begun.begin(), begun.end());
   if (after_prompt) prompt_length_ = length();
 }
 
@@ -58,46 +114,42 @@ void Session::run(Play play, const graph::Chunk& chunk, const graph::Request* re
   last_seat_ = 0;
 }
 
-void Session::begin_prompt(std::span<const std::int32_t> tokens, const graph::Request* request) {
+void Session::begin_prompt(std::span<const std::int32_t> tokens, const graph::Request* request, const SoftTokens& soft) {
   end_rounds();
   check(tokens);
+  check_soft(soft, length() + static_cast<std::int32_t>(tokens.size()));
   executor_.state(slot_) = {};
   prompt_ = tokens;
+  prompt_soft_ = soft;
   prompt_request_ = request;
 }
 
 void Session::turn(int most_rows) {
-  assert(in_prompt() && most_rows > 0);
-  const auto rows = static_cast<std::size_t>(std::min(program_.plan.chunk_rows, most_rows));
-  const std::span<const std::int32_t> tokens = prompt_.first(std::min(rows, prompt_.size()));
-  graph::Chunk chunk = rows_of(tokens);
-  const bool last = tokens.size() == prompt_.size();
+  graph::Chunk chunk = next_chunk(most_rows);
+  const bool last = chunk.rows.size() == prompt_.size();
   if (last) {
-    chunk.output_begin = static_cast<std::int32_t>(tokens.size()) - 1;
+    chunk.output_begin = static_cast<std::int32_t>(chunk.rows.size()) - 1;
     chunk.output_count = 1;
   }
   run(last ? Play::prompt_end : Play::prompt, chunk, prompt_request_);
-  append_prompt(tokens);
-  prompt_ = prompt_.subspan(tokens.size());
+  take_chunk(chunk);
 }
 
-void Session::prefill(std::span<const std::int32_t> tokens, const graph::Request* request) {
-  begin_prompt(tokens, request);
+void Session::prefill(std::span<const std::int32_t> tokens, const graph::Request* request, const SoftTokens& soft) {
+  begin_prompt(tokens, request, soft);
   while (in_prompt()) turn();
 }
 
-void Session::prefill_all(std::span<const std::int32_t> tokens, const Observer& observer) {
-  begin_prompt(tokens);
-  leave_prompt();
+void Session::prefill_all(std::span<const std::int32_t> tokens, const Observer& observer, const SoftTokens& soft) {
+  begin_prompt(tokens, nullptr, soft);
   graph::Chunk chunk;
   std::int32_t first = 0;
-  while (!tokens.empty()) {
-    const auto count = static_cast<std::int32_t>(std::min<std::size_t>(program_.plan.chunk_rows, tokens.size()));
-    chunk = rows_of(tokens.first(count));
+  while (in_prompt()) {
+    chunk = next_chunk(INT32_MAX);
+    const auto count = static_cast<std::int32_t>(chunk.rows.size());
     if (observer.chunk) observer.chunk(first);
     run(Play::prompt_all, chunk, nullptr, observer.step ? &observer.step : nullptr);
-    append_prompt(tokens.first(count));
-    tokens = tokens.subspan(count);
+    take_chunk(chunk);
     for (std::int32_t begin = 0; begin < count; begin += program_.plan.verify_rows) {
       chunk.output_begin = begin;
       chunk.output_count = std::min(program_.plan.verify_rows, count - begin);
@@ -240,7 +292,9 @@ void Session::rollback(std::int32_t length) {
   end_rounds();
   assert(length >= 0 && length <= this->length() && can_rollback(length));
   leave_prompt();
-  tokens_.resize(length);
+  length = whole_length(blocks_, length, shape());
+  tokens_.resize(static_cast<std::size_t>(length));
+  blocks_.resize(blocks_before(blocks_, length).size());
   prompt_length_ = std::min(prompt_length_, length);
 }
 
@@ -249,8 +303,11 @@ void Session::copy(Session& from, std::int32_t length) {
   from.end_rounds();
   assert(&executor_ == &from.executor_ && length >= 0 && length <= from.length());
   leave_prompt();
+  length = whole_length(from.blocks_, length, shape());
   executor_.copy_slot(from.slot_, slot_, length);
   tokens_.assign(from.tokens_.begin(), from.tokens_.begin() + length);
+  const auto begun = blocks_before(from.blocks_, length);
+  blocks_.assign(begun.begin(), begun.end());
   prompt_length_ = std::min(from.prompt_length_, length);
 }
 
@@ -259,19 +316,20 @@ link::SlotMemory Session::memory() {
   return executor_.slot_memory(slot_);
 }
 
-void Session::adopt(std::span<const std::int32_t> tokens, std::int32_t prompt_length) {
+void Session::adopt(std::span<const std::int32_t> tokens, std::span<const SoftBlock> blocks, std::int32_t prompt_length) {
   assert(!in_flight() && !in_prompt() && prompt_length <= static_cast<std::int32_t>(tokens.size()));
   tokens_.assign(tokens.begin(), tokens.end());
+  blocks_.assign(blocks.begin(), blocks.end());
   prompt_length_ = prompt_length;
 }
 
 std::int32_t Session::reusable_length() const { return executor_.prompts_stand_apart() ? prompt_length_ : length(); }
 
-std::int32_t Session::keep_common_prefix(std::span<const std::int32_t> tokens) {
+std::int32_t Session::keep_common_prefix(std::span<const std::int32_t> tokens, std::span<const SoftBlock> blocks) {
   end_rounds();
   const std::size_t most = std::min(tokens_.size(), tokens.empty() ? 0 : tokens.size() - 1);
   const auto differs = std::mismatch(tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(most), tokens.begin());
-  auto common = static_cast<std::int32_t>(differs.first - tokens_.begin());
+  auto common = common_length(static_cast<std::int32_t>(differs.first - tokens_.begin()), blocks_, blocks);
   common = std::min(common, reusable_length());
   rollback(can_rollback(common) ? common : 0);
   return length();

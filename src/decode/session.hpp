@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "decode/draft.hpp"
+#include "decode/soft.hpp"
 #include "link/executor.hpp"
 #include "link/link.hpp"
 
@@ -28,16 +29,19 @@ class Session {
   int widest_round() const { return program_.plan.verify_rows; }    // rows
   bool has_assistant() const { return program_.assistant.has_value(); }
   std::span<const std::int32_t> tokens() const { return tokens_; }  // [length]
+  std::span<const SoftBlock> blocks() const { return blocks_; }     // that have begun in it
 
   // Appends a prompt, a chunk with each turn(), as large as the plan has it or smaller: others may have theirs in between. Afterwards output 0 belongs to its last token,
   // and the token after it is chosen as the first of `request` (null = the largest logit); what both point to must stay until then.
-  // Tokens count when they have been computed, so that a prompt that was left, or has failed, is as long as length() says.
-  void begin_prompt(std::span<const std::int32_t> tokens, const graph::Request* request = nullptr);
+  // Tokens count when they have been computed, so that a prompt that was left, or has failed, is as long as length() says. Soft tokens
+  // stand in the places of others; where a model looks ahead in images, a chunk has the whole of each, even if it becomes larger so.
+  void begin_prompt(std::span<const std::int32_t> tokens, const graph::Request* request = nullptr, const SoftTokens& soft = {});
   void turn(int most_rows = INT32_MAX);
+  std::int32_t turn_end(int most_rows = INT32_MAX) const;  // how long the text is after that
   bool in_prompt() const { return !prompt_.empty(); }
   void leave_prompt() { prompt_ = {}; }
   // All turns at once.
-  void prefill(std::span<const std::int32_t> tokens, const graph::Request* request = nullptr);
+  void prefill(std::span<const std::int32_t> tokens, const graph::Request* request = nullptr, const SoftTokens& soft = {});
 
   // The same with the logits of every token: after each window of at most verify_rows rows, `window(first, count)` may read
   // outputs 0..count-1, which belong to tokens first.. of the prompt. `step` sees every step of every chunk; its rows begin
@@ -47,7 +51,7 @@ class Session {
     link::StepObserver step;
     std::function<void(std::int32_t first, std::int32_t count)> window;
   };
-  void prefill_all(std::span<const std::int32_t> tokens, const Observer& observer);
+  void prefill_all(std::span<const std::int32_t> tokens, const Observer& observer, const SoftTokens& soft = {});
 
   // A round goes on from the token that was chosen last, the bonus token: up to k drafts after it are verified with it in one
   // pass. `drafts` are given, or made by the assistant.
@@ -89,14 +93,15 @@ class Session {
   // prefill or a rollback may follow.
   void forward(std::span<const std::int32_t> tokens, const link::StepObserver* observe = nullptr);
 
-  // Forgets all positions from `length` on; only where can_rollback(length).
+  // Forgets all positions from `length` on, or from the begin of an image around it that is seen as a whole; only where
+  // can_rollback(length).
   void rollback(std::int32_t length);
 
   // A sliding layer's ring keeps little more than a window: a position too far back has been overwritten.
-  bool can_rollback(std::int32_t length) const { return executor_.keeps(slot_, length); }
+  bool can_rollback(std::int32_t length) const { return executor_.keeps(slot_, whole_length(blocks_, length, shape())); }
 
-  // Becomes the first `length` tokens of another session of the same executor, only where that could roll back to them. As long as
-  // that one it goes on as that one does, with rounds too; shorter, with a prompt.
+  // Becomes the first `length` tokens of another session of the same executor, as that would be after a rollback to them, and only
+  // where it could. As long as that one it goes on as that one does, with rounds too; shorter, with a prompt.
   void copy(Session& from, std::int32_t length);
 
   // How much of it any text with the same beginning may go on from: where prompts have kernels of their own, what was a prompt.
@@ -105,12 +110,12 @@ class Session {
   // What is in the backend of it, to be saved; or to be filled, then adopt() says with what, and only a prompt may follow.
   link::SlotMemory memory();
   std::int32_t prompt_length() const { return prompt_length_; }  // positions before this were all computed as rows of a prompt
-  void adopt(std::span<const std::int32_t> tokens, std::int32_t prompt_length);
+  void adopt(std::span<const std::int32_t> tokens, std::span<const SoftBlock> blocks, std::int32_t prompt_length);
 
   // Rolls back to the longest beginning of `tokens` that need not be computed again; leaves out the last token, whose logits
   // are wanted. Where prompts have kernels of their own, what was generated is computed again, so that the answer does not depend
-  // on what was kept. Returns its length.
-  std::int32_t keep_common_prefix(std::span<const std::int32_t> tokens);
+  // on what was kept. Returns its length. `blocks`: those of the tokens; another picture in the same place is another text.
+  std::int32_t keep_common_prefix(std::span<const std::int32_t> tokens, std::span<const SoftBlock> blocks = {});
 
   // Of the session's last run; not while a round is in flight, nor after another session's logits.
   std::int32_t next(int output = 0) const { return outputs().next(output); }
@@ -121,10 +126,12 @@ class Session {
   void watch(std::vector<link::StepTime>* times) { times_ = times; }
 
  private:
-  // The row table: tokens at the positions that follow; the output window is empty.
-  graph::Chunk rows_of(std::span<const std::int32_t> tokens);
+  const graph::Shape& shape() const { return program_.graph->shape; }
+  // The rows of the prompt up to turn_end(); the output window is empty.
+  graph::Chunk next_chunk(int most_rows);
+  void add_soft(std::span<graph::Row> rows);
+  void take_chunk(const graph::Chunk& chunk);
   void append(std::span<const std::int32_t> tokens);
-  void append_prompt(std::span<const std::int32_t> tokens);
   void run(link::Play play, const graph::Chunk& chunk, const graph::Request* request, const link::StepObserver* observe = nullptr);
   link::Seat take_seat(const Player& player);
   void leave_seat();
@@ -134,11 +141,13 @@ class Session {
   link::Outputs outputs() const;
   void check(std::span<const std::int32_t> tokens) const;
   void check_ids(std::span<const std::int32_t> tokens) const;
+  void check_soft(const SoftTokens& soft, std::int32_t end) const;
 
   const link::Program& program_;
   link::Executor& executor_;
   const std::int32_t slot_;
   std::span<const std::int32_t> prompt_{};           // what is still to be computed of it
+  SoftTokens prompt_soft_{};
   const graph::Request* prompt_request_ = nullptr;
   std::int32_t prompt_length_ = 0;
   std::int32_t bonus_ = 0;             // while rounds are in flight: the token that the oldest goes on from
@@ -148,7 +157,9 @@ class Session {
   int last_seat_ = 0;
   std::vector<link::StepTime>* times_ = nullptr;
   std::vector<std::int32_t> tokens_;   // [length], as many reserved as the context holds
+  std::vector<SoftBlock> blocks_;
   std::vector<graph::Row> rows_;       // as many as the largest chunk
+  std::vector<float> soft_;            // [soft tokens of the chunk, hidden], at its largest so far
 };
 
 // The next `count` greedy tokens after a prefill or forward whose output 0 is the last token.

@@ -23,7 +23,7 @@ using text::Value;
 constexpr std::string_view kMagic = "lapidary-session";
 constexpr std::size_t kHashDigits = 64;
 constexpr std::uint64_t kMaxHeaderBytes = 64u << 20;
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
@@ -43,6 +43,13 @@ Value::Object origin_of(const Model& model) {
           {"backend", program.backend->name},
           {"numeric", name_of(program.numeric)},
           {"kv", program.plan.kv_format.name}};
+}
+
+Value::Array to_json(std::span<const decode::SoftBlock> blocks) {
+  Value::Array list;
+  for (const decode::SoftBlock& block : blocks)
+    list.emplace_back(Value::Object{{"begin", block.begin}, {"end", block.end}, {"image", block.is_image}, {"content", block.content}});
+  return list;
 }
 
 class SavedFile {
@@ -87,10 +94,32 @@ class SavedFile {
     for (const Value& value : *list) numbers.push_back(number(value, name, 0, most));
     return numbers;
   }
+  // Of a text of so many tokens.
+  std::vector<decode::SoftBlock> blocks(std::int32_t length) const {
+    const Value::Array* list = field("soft").array();
+    if (!list) bad_block();
+    std::vector<decode::SoftBlock> blocks;
+    for (const Value& value : *list) {
+      const auto part = [&](const char* name) -> const Value& {
+        const Value* found = value.find(name);
+        if (!found) bad_block();
+        return *found;
+      };
+      decode::SoftBlock& block = blocks.emplace_back();
+      block.begin = number(part("begin"), "soft", blocks.size() > 1 ? blocks.end()[-2].end : 0, length - 1);
+      block.end = number(part("end"), "soft", block.begin + 1, INT32_MAX);
+      block.is_image = part("image") == Value(true);
+      const std::string* content = part("content").string();
+      if (!content) bad_block();
+      block.content = *content;
+    }
+    return blocks;
+  }
 
   [[noreturn]] void damaged(const std::string& what) const { fail(ErrorKind::truncated, path_, "damaged: " + what + ", got others"); }
 
  private:
+  [[noreturn]] void bad_block() const { fail(ErrorKind::bad_value, path_, "soft, expected a list of blocks with begin, end, image and content, got another"); }
   std::int32_t number(const Value& value, const char* name, std::int32_t least, std::int32_t most) const {
     const std::int64_t* number = value.integer();
     if (!number || *number < least || *number > most)
@@ -125,6 +154,7 @@ void save(Conversation& conversation, const std::string& path) {
   header.emplace_back("written", *memory.written);
   header.emplace_back("prompt_length", session.prompt_length());
   header.emplace_back("tokens", std::move(tokens));
+  header.emplace_back("soft", to_json(session.blocks()));
   header.emplace_back("sha256", sha256_hex(bytes_of(hashes)));
   const std::string json = text::to_json(header);
   const std::uint64_t header_bytes = json.size();
@@ -151,6 +181,7 @@ void restore(Conversation& conversation, const std::string& path) {
       file.numbers("tokens", static_cast<std::size_t>(written), program.graph->shape.vocab - 1);
   const auto length = static_cast<std::int32_t>(tokens.size());
   const std::int32_t prompt_length = file.number("prompt_length", 0, length);
+  const std::vector<decode::SoftBlock> blocks = file.blocks(length);
   if (file.field("rings") != Value(rings_of(plan, written)))
     fail(ErrorKind::shape_mismatch, path, "rings of K/V, expected those of this context, got others");
   std::uint64_t expected_bytes = 0;
@@ -169,7 +200,7 @@ void restore(Conversation& conversation, const std::string& path) {
   });
   if (Value(sha256_hex(bytes_of(hashes))) != file.field("sha256")) file.damaged("K/V, expected the bytes of their checksum");
   *memory.written = written;
-  session.adopt(tokens, prompt_length);
+  session.adopt(tokens, blocks, prompt_length);
 }
 
 }  // namespace lapidary::engine

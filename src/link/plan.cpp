@@ -24,13 +24,14 @@ MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, bo
   const graph::Shape& shape = graph.shape;
   MemoryPlan plan;
   plan.context_tokens = options.context_tokens ? options.context_tokens : std::min(kDefaultContext, max_positions);
-  plan.chunk_rows = options.chunk_rows ? options.chunk_rows : graph.chunk_max;
+  const std::int32_t most_rows = std::max(graph.chunk_max, shape.bidirectional_images ? options.image_tokens : 0);
+  plan.chunk_rows = options.chunk_rows ? options.chunk_rows : most_rows;
   plan.verify_rows = graph.verify_max;
   plan.sessions = options.sessions;
   plan.threads = options.threads;
   plan.limit_bytes = options.memory_limit_bytes;
   check_range("context", plan.context_tokens, max_positions);
-  check_range("chunk", plan.chunk_rows, graph.chunk_max);
+  check_range("chunk", plan.chunk_rows, most_rows);
 
   // A ring holds the window and all that a chunk or two rounds may write before it is read. Its size is a whole number of
   // tiles, so that a tile of positions is one run of ring slots.

@@ -20,7 +20,8 @@ struct Options {
   const Backend* backend = nullptr;              // who runs the graph; null = the first there is
   BackendOptions backend_options{};
   std::int32_t context_tokens = 0;               // 0 = kDefaultContext, or less where the model ends earlier
-  std::int32_t chunk_rows = 0;                   // 0 = the graph's chunk_max
+  std::int32_t chunk_rows = 0;                   // 0 = the graph's chunk_max, or more where images need it
+  std::int32_t image_tokens = 0;                 // soft tokens of the largest image to come; a chunk has the whole of it where the model looks ahead
   std::int32_t sessions = 1;
   int threads = 1;
   Numeric numeric = Numeric::exact;

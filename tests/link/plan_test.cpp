@@ -58,6 +58,18 @@ const suite<"memory plan"> plans = [] {
     expect(plan.kv[0].capacity == 576);  // 512 + 2 * 8, in tiles
   };
 
+  "a chunk has room for the largest image where a model looks ahead in those, and rings for the chunk"_test = [] {
+    const auto plan_of = [](const char* name, const link::Options& options) {
+      return link::plan_memory(graph_named(name), 131072, false, options);
+    };
+    const link::MemoryPlan large = plan_of("gemma-4-12b", {.image_tokens = 1120});
+    expect(eq(large.chunk_rows, 1120) && eq(large.kv[0].capacity, 2176));  // 1024 + 1120, in tiles
+    expect(eq(plan_of("gemma-4-12b", {.image_tokens = 280}).chunk_rows, 512));
+    expect(eq(plan_of("gemma-4-12b", {.chunk_rows = 64, .image_tokens = 1120}).chunk_rows, 64));
+    expect(eq(plan_of("gemma-4-e2b", {.image_tokens = 1120}).chunk_rows, 256));
+    expect(outcome_of([&] { plan_of("gemma-4-12b", {.chunk_rows = 1121, .image_tokens = 1120}); }) == "usage");
+  };
+
   "a ring is never longer than the context"_test = [] {
     const link::MemoryPlan plan = link::plan_memory(graph_named("gemma-4-e2b"), 131072, false, {.context_tokens = 100});
     expect(plan.kv[0].capacity == 128 && plan.kv[4].capacity == 128);
