@@ -148,14 +148,14 @@ int orientation_of(const AVStream& stream) {
 
 class Decoder {
  public:
-  Decoder(Demuxer& demuxer, const VideoLimits& limits) : demuxer_(demuxer), limits_(limits), frame_(libav().av_frame_alloc()) {
+  Decoder(Demuxer& demuxer, std::string_view where, const VideoLimits& limits) : demuxer_(demuxer), limits_(limits), frame_(libav().av_frame_alloc()) {
     const AVCodecParameters& parameters = *demuxer.stream().codecpar;
     const AVCodec* codec = libav().avcodec_find_decoder(parameters.codec_id);
-    if (!codec) demuxer.refuse(ErrorKind::unsupported, std::string("codec ") + libav().avcodec_get_name(parameters.codec_id));
+    if (!codec || ("," + std::string(kCodecs) + ",").find("," + std::string(codec->name) + ",") == std::string::npos)
+      fail(ErrorKind::unsupported, std::string(where), std::string("codec, expected one of ") + kCodecs + ", got " + libav().avcodec_get_name(parameters.codec_id));
     codec_.reset(libav().avcodec_alloc_context3(codec));
     if (!codec_ || !frame_) demuxer.refuse(ErrorKind::out_of_memory, "no memory");
     demuxer.check(libav().avcodec_parameters_to_context(codec_.get(), &parameters));
-    codec_->codec_whitelist = libav().av_strdup(kCodecs);
     codec_->max_pixels = limits.pixels;
     codec_->pkt_timebase = demuxer.stream().time_base;
     codec_->thread_count = 2;  // each keeps frames of its own
@@ -227,7 +227,7 @@ std::vector<Frame> decode_libav(Bytes file, std::string_view where, std::int32_t
   std::int64_t all = count_packets(file, where, limits);
   for (int pass = 0; pass < 2; ++pass) {
     Demuxer demuxer(file, where, limits);
-    Decoder decoder(demuxer, limits);
+    Decoder decoder(demuxer, where, limits);
     const std::int64_t wanted = std::min<std::int64_t>(count, all);
     const double rate = rate_of(demuxer.stream());
     std::vector<Frame> frames;
