@@ -67,7 +67,12 @@ Config parse_config(std::string_view json, std::string_view where) {
     root.reject(ErrorKind::unsupported, "tie_word_embeddings", "true");
   }
   config.shape = read_text_shape(type.text_only ? root : text_config_of(root), type.role);
-  if (type.role == TextRole::assistant) config.assistant = read_assistant(root, config.shape);
+  if (type.role == TextRole::assistant) {
+    config.assistant = read_assistant(root, config.shape);
+  } else if (!type.text_only) {
+    if (const auto vision = root.optional_object("vision_config")) config.vision = read_vision_shape(*vision);
+    if (const auto audio = root.optional_object("audio_config")) config.audio = read_audio_shape(*audio);
+  }
   config.quantization = read_quantization(root);
   return config;
 }

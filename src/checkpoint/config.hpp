@@ -9,6 +9,7 @@
 #include "checkpoint/error.hpp"
 #include "checkpoint/storage.hpp"
 #include "graph/shape.hpp"
+#include "graph/tower_shape.hpp"
 
 namespace lapidary {
 
@@ -28,6 +29,8 @@ struct Config {
   std::string model_type;                       // gemma4, gemma4_text, gemma4_unified, gemma4_assistant, ...
   graph::Shape shape;                           // of the text model, or of the assistant's own layers
   std::optional<graph::AssistantShape> assistant;  // set for assistants
+  std::optional<graph::VisionShape> vision;        // of the towers, where the model has them
+  std::optional<graph::AudioShape> audio;
   std::optional<Quantization> quantization;
 };
 

@@ -6,6 +6,7 @@
 #include "cpu/bound_steps.hpp"
 #include "cpu/executor.hpp"
 #include "cpu/q8_steps.hpp"
+#include "cpu/tower.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -28,7 +29,8 @@ constexpr link::Backend kBackend{
     .prepared_kind = [](const link::Program& program) { return std::string_view(instructions_of(program).name); },
     .prepare = [](const link::Program& program, std::span<std::byte> out) { prepare_scales(program, instructions_of(program), out); },
     .room_bytes = [](const link::Program& program) {
-      return room_bytes(program) + q8_room_size(program).bytes() * static_cast<std::size_t>(program.plan.threads);
+      return room_bytes(program) + q8_room_size(program).bytes() * static_cast<std::size_t>(program.plan.threads) +
+             tower_room_bytes(program, instructions_of(program));
     },
     .variant_of = [](const link::Program& program, const graph::Step& step) {
       return link::variant_name(program, step, is_q8(program, step) ? "q8" : "f32");

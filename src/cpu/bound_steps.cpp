@@ -131,6 +131,7 @@ BoundOperand BoundSteps::bind(const graph::Segment& segment, BufferId id) const 
       operand.data = kv_.data() + program_.plan.carry_offset_bytes + buffer.offset;
       operand.stride_bytes = 0;
       break;
+    case Region::given: break;
   }
   return operand;
 }

@@ -17,6 +17,7 @@
 #include "cpu/q8_steps.hpp"
 #include "cpu/read_limit.hpp"
 #include "cpu/team.hpp"
+#include "cpu/tower.hpp"
 #include "link/play.hpp"
 #include "link/slots.hpp"
 
@@ -77,7 +78,7 @@ class CpuExecutor final : public link::Executor {
  public:
   CpuExecutor(const link::Program& program, const Instructions& instructions)
       : program_(program), instructions_(instructions), team_(program.plan.threads, program.backend_options.pin_threads),
-        steps_(program, instructions, team_), slots_(program), states_(static_cast<std::size_t>(program.plan.sessions)),
+        steps_(program, instructions, team_), towers_(program, instructions, team_), slots_(program), states_(static_cast<std::size_t>(program.plan.sessions)),
         maxima_(static_cast<std::size_t>(program.plan.verify_rows) * kMaxStretches),
         carries_(std::make_unique<std::byte[]>(carries_bytes(program))) {
     if (program.plan.kv_format == link::kKvBf16) attention_room_ = std::make_unique<AttentionRoom>();
@@ -115,6 +116,10 @@ class CpuExecutor final : public link::Executor {
     return {output_row<const std::byte>(graph::kHidden, first), output_row<const std::byte>(graph::kLogits, first),
             output_row<const std::byte>(graph::kNext, first), stride(graph::kHidden), stride(graph::kLogits), stride(graph::kNext),
             static_cast<std::size_t>(program_.graph->shape.hidden), static_cast<std::size_t>(program_.graph->shape.vocab)};
+  }
+
+  void perceive(const link::Percept& percept, std::span<float> soft, std::span<float> tower) override {
+    towers_.perceive(percept, soft, tower);
   }
 
   RoundState& state(int slot) override { return states_[slot]; }
@@ -434,6 +439,7 @@ class CpuExecutor final : public link::Executor {
                  guest.seat->request ? guest.seat->request->counts : std::span<std::int32_t>{},
                  reinterpret_cast<float*>(carried(bound.out[0], guest)), part);
         return;
+      default: assert(false && "no step of a text");
     }
   }
 
@@ -495,6 +501,7 @@ class CpuExecutor final : public link::Executor {
   const Instructions& instructions_;
   Team team_;
   BoundSteps steps_;
+  Towers towers_;
   std::unique_ptr<AttentionRoom> attention_room_;                       // where K/V are bfloat16
   link::Slots slots_;
   std::vector<RoundState> states_;                                      // by session slot

@@ -6,6 +6,7 @@
 
 #include "cpu/attention_bf16.hpp"
 #include "cpu/q8.hpp"
+#include "cpu/tower_product.hpp"
 
 namespace lapidary::cpu {
 
@@ -15,6 +16,8 @@ struct Instructions {
   bool here;               // whether this one has it
   const Q8Kernels* products;
   const AttentionKernels* attention;
+  const PackedProducts* tower_products;   // null where there are none: towers multiply in float32,
+  const PackedAttention* tower_attention;  // and attend as texts do
 };
 
 // Those of this family of processors; each is faster than the ones before it.

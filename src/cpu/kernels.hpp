@@ -53,6 +53,7 @@ void embed_pair(Rows rows, const link::Matrix& table, float scale, In hidden, Ou
 // out: [rows, 2 * frequencies.size()]
 void rope_angles(Rows rows, std::span<const float> frequencies, Out out, Part part);
 
+// weight null = none
 void rms_norm(int rows, In x, const float* weight, int n, float epsilon, Out out, Part part);
 
 // out: [rows, sum of weights' rows]; all weights have the same cols
@@ -85,7 +86,7 @@ struct NormOutput {
 
 // scalar null = no factor
 void residual_norm(int rows, Out h, In y, const float* post_norm, const float* scalar, int n, float epsilon,
-                   std::span<const NormOutput> outputs, Part part);
+                   std::span<const NormOutput> outputs, Part part, float update_weight = 1.0f);
 
 // projected, out: [rows, layers * width]
 void ple_inputs(Rows rows, In projected, const link::Matrix& table, const float* norm, int layers, int width,

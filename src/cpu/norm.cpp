@@ -12,8 +12,12 @@
 namespace lapidary::cpu {
 namespace {
 
-// out = x * factor * weight; x, weight, out: [n]
+// out = x * factor * weight, or without weight; x, weight, out: [n]
 void scale_by(const float* x, float factor, const float* weight, int n, float* out) {
+  if (!weight) {
+    for (int i = 0; i < n; ++i) out[i] = x[i] * factor;
+    return;
+  }
   for (int i = 0; i < n; ++i) out[i] = x[i] * factor * weight[i];
 }
 
@@ -24,13 +28,13 @@ void rms_norm(int rows, In x, const float* weight, int n, float epsilon, Out out
 }
 
 void residual_norm(int rows, Out h, In y, const float* post_norm, const float* scalar, int n, float epsilon,
-                   std::span<const NormOutput> outputs, Part part) {
+                   std::span<const NormOutput> outputs, Part part, float update_weight) {
   const float layer_factor = scalar ? *scalar : 1.0f;
   for_each_own(rows, part, [&](int r) {
     float* residual = h[r];
     const float* update = y[r];
     const float update_factor = inverse_rms(update, n, epsilon);
-    for (int i = 0; i < n; ++i) residual[i] = (residual[i] + update[i] * update_factor * post_norm[i]) * layer_factor;
+    for (int i = 0; i < n; ++i) residual[i] = (residual[i] + update[i] * update_factor * post_norm[i] * update_weight) * layer_factor;
     if (outputs.empty()) return;
     const float factor = inverse_rms(residual, n, epsilon);
     for (const NormOutput& output : outputs) {

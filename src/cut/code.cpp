@@ -1,5 +1,6 @@
 #include "cut/code.hpp"
 
+#include <bit>
 #include <sstream>
 
 namespace lapidary::cut {
@@ -22,6 +23,14 @@ std::string number(std::uint64_t value) { return value == link::kNowhere ? "kNow
 std::string spelled(const graph::Storage& storage) {
   return "{static_cast<graph::Encoding>(" + std::to_string(static_cast<int>(storage.encoding)) + "), static_cast<graph::DType>(" +
          std::to_string(static_cast<int>(storage.type)) + "), " + std::to_string(storage.bits) + ", " + std::to_string(storage.group) + "}";
+}
+
+std::string spelled(const link::Clip& clip) {
+  if (clip == link::Clip{}) return "{}";
+  std::string text;
+  for (const float bound : {clip.input_min, clip.input_max, clip.output_min, clip.output_max})
+    text += (text.empty() ? "" : ", ") + ("std::bit_cast<float>(" + number(std::bit_cast<std::uint32_t>(bound))) + ")";
+  return "{" + text + "}";
 }
 
 std::string spelled(const link::PlacedBlock& block) {
@@ -51,7 +60,7 @@ std::string write_origin(std::ostream& out, const std::string& name, const link:
 
 std::string code_of(const link::Manifest& manifest, const std::string& graph, const std::string& backend) {
   std::ostringstream out;
-  out << graph << "\n#include \"" << backend << "/backend.hpp\"\n#include \"link/manifest.hpp\"\n\n"
+  out << graph << "\n#include <bit>\n#include \"" << backend << "/backend.hpp\"\n#include \"link/manifest.hpp\"\n\n"
       << "namespace lapidary::link {\nnamespace {\n\n";
   const std::string target = write_origin(out, "target", manifest.target);
   const std::string assistant = manifest.assistant ? "&" + write_origin(out, "assistant", *manifest.assistant) : "nullptr";
@@ -66,7 +75,7 @@ std::string code_of(const link::Manifest& manifest, const std::string& graph, co
     for (const std::uint64_t value : {placed.values, placed.scales, placed.biases, placed.row_bytes, placed.expert_bytes,
                                       placed.scale_row_bytes, placed.scale_expert_bytes})
       text += ", " + number(value);
-    return text;
+    return text + ", " + spelled(placed.clip);
   });
   out << "constexpr Manifest kManifest = {\n    .version = " << quoted(manifest.version) << ", .compiler = " << quoted(manifest.compiler)
       << ", .date = " << quoted(manifest.date) << ",\n    .graph = &graph::gem, .target = " << target << ", .assistant = " << assistant

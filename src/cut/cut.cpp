@@ -21,6 +21,7 @@
 #include "cut/payload.hpp"
 #include "cut/tables.hpp"
 #include "link/assistant.hpp"
+#include "link/bind.hpp"
 #include "stages.hpp"
 
 namespace lapidary::cut {
@@ -78,7 +79,7 @@ template <class T>
 std::vector<T> joined(const link::Program& program, const std::vector<const T*>& by_weight) {
   std::vector<T> all;
   for (std::size_t id = 0; id < by_weight.size(); ++id)
-    if (by_weight[id]) all.insert(all.end(), by_weight[id], by_weight[id] + program.graph->weights[id].cols);
+    if (by_weight[id]) all.insert(all.end(), by_weight[id], by_weight[id] + std::size_t(program.graph->weights[id].rows) * program.graph->weights[id].cols);
   return all;
 }
 
@@ -142,6 +143,27 @@ std::optional<std::string> assistant_of(const engine::ModelOptions& model) {
   return draft.assistant.empty() ? link::find_assistant(model.folder, link::read_config(model.folder).shape) : draft.assistant;
 }
 
+// Without towers whose tensors the checkpoint does not have.
+codegen::Model model_of(const Checkpoint& checkpoint, const std::string& assistant) {
+  codegen::Model model = codegen::read_model(checkpoint.folder(), assistant);
+  if (!link::holds_tower(checkpoint, graph::Owner::vision)) model.vision.reset();
+  if (!link::holds_tower(checkpoint, graph::Owner::audio)) model.audio.reset();
+  return model;
+}
+
+// A program that is cut has the towers' weights among the others. Returns what keeps them.
+std::vector<link::TowerWeights> join_towers(link::Program& program) {
+  std::vector<link::TowerWeights> towers;
+  for (const graph::Tower& tower : program.graph->towers) {
+    const link::TowerWeights& weights = towers.emplace_back(program.bind_tower(tower));
+    for (std::size_t id = 0; id < weights.matrices.size(); ++id) {
+      if (weights.matrices[id].values) program.matrices[id] = weights.matrices[id];
+      if (weights.vectors[id]) program.vectors[id] = weights.vectors[id];
+    }
+  }
+  return towers;
+}
+
 bool is_library(Product product) { return product == Product::shared_library || product == Product::static_library; }
 
 // What the backend would make of the weights at each start.
@@ -182,11 +204,14 @@ CutReport cut(const CutOptions& options) {
   const std::string& folder = options.model.folder;
   const Kit kit = Kit::find(options.compiler);
   const std::optional<std::string> assistant = assistant_of(options.model);
-  const codegen::Built built(codegen::read_model(folder, assistant.value_or("")));
+  Checkpoint checkpoint = Checkpoint::open(folder);
+  const codegen::Built built(model_of(checkpoint, assistant.value_or("")));
   link::Options resolved = options.model.link;
   resolved.numeric = options.model.numeric.value_or(link::usual_numeric(built.graph()));
-  const link::Program program = link::link(
-      Checkpoint::open(folder), assistant ? std::optional(Checkpoint::open(*assistant)) : std::nullopt, built.graph(), resolved);
+  link::Program program = link::link(
+      std::move(checkpoint), assistant ? std::optional(Checkpoint::open(*assistant)) : std::nullopt, built.graph(), resolved);
+
+  const std::vector<link::TowerWeights> towers = join_towers(program);
 
   Keeper keeper;
   link::Manifest manifest{.version = options.version, .compiler = kit.compiler, .date = keeper.keep(now()), .graph = &built.graph(),

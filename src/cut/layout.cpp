@@ -12,25 +12,27 @@ namespace {
 
 using graph::SegmentId;
 
-// Weights in the order in which rounds read them; then those that only prompts do.
+// Weights in the order in which rounds read them; then those that only prompts do, and towers.
 std::vector<graph::WeightId> reading_order(const link::Program& program) {
   std::vector<graph::WeightId> order;
   std::vector<bool> seen(program.matrices.size());
-  const auto add = [&](SegmentId id) {
-    for (const graph::Step& step : program.graph->segment(id).steps)
+  const auto add = [&](const graph::Segment& segment) {
+    for (const graph::Step& step : segment.steps)
       for (const graph::WeightId weight : step.weights) {
         if (weight == graph::kNone || seen[weight] || !program.matrices[weight].values) continue;
         seen[weight] = true;
         order.push_back(weight);
       }
   };
-  for (const SegmentId id : {SegmentId::forward, SegmentId::head, SegmentId::draft, SegmentId::prefill, SegmentId::prefill_all}) add(id);
+  for (const SegmentId id : {SegmentId::forward, SegmentId::head, SegmentId::draft, SegmentId::prefill, SegmentId::prefill_all})
+    add(program.graph->segment(id));
+  for (const graph::Tower& tower : program.graph->towers) add(tower.segment);
   return order;
 }
 
 link::PlacedMatrix like(const link::Matrix& matrix) {
   return {.storage = matrix.storage, .row_bytes = matrix.row_bytes, .expert_bytes = matrix.expert_bytes,
-          .scale_row_bytes = matrix.scale_row_bytes, .scale_expert_bytes = matrix.scale_expert_bytes};
+          .scale_row_bytes = matrix.scale_row_bytes, .scale_expert_bytes = matrix.scale_expert_bytes, .clip = matrix.clip};
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "graph/dims.hpp"
 #include "graph/op_table.hpp"
 #include "graph/shape.hpp"
+#include "graph/tower_shape.hpp"
 
 namespace lapidary::graph {
 
@@ -29,6 +30,11 @@ enum class RowSet : std::uint8_t {
   last,    // the output window of a prompt chunk: the rows whose logits are wanted
   verify,  // all rows of a round
   draft,   // a row for each session that makes a draft
+  // of a tower:
+  percept,    // what it takes: patches of a picture, frames of a sound
+  halved,     // every second frame
+  soft,       // its soft tokens
+  distances,  // of the frames that one sees: 0 to the window's last
 };
 
 // A buffer holds `row_bytes` for each row, from one row_stride() to the next. Row r lies at region + offset * capacity +
@@ -38,8 +44,9 @@ enum class Region : std::uint8_t {
   outputs,  // r = number of the row in the output window
   draft,    // r = number of the session among those that draft; shares its memory with `rows`
   session,  // one row for each session slot, beside its K/V
+  given,    // of a tower: what it is given and what is wanted of it, the caller's memory
 };
-inline constexpr int kRegionCount = 4;
+inline constexpr int kRegionCount = 5;
 
 struct Buffer {
   std::string_view name;
@@ -56,14 +63,17 @@ enum class WeightClass : std::uint8_t {
   matrix,            // [rows, cols]
   experts,           // [experts, rows, cols]
   vector,            // [cols]: norms and scales
+  kernel,            // [inputs, outputs] of a convolution; widened like a vector
   ids,               // [cols] int32: an order of tokens
 };
 
-// Whose checkpoint holds a weight.
-enum class Owner : std::uint8_t { target, assistant };
+// Whose weight it is. An assistant has a checkpoint of its own; the towers' lie in their target's and are bound when they are first used.
+enum class Owner : std::uint8_t { target, assistant, vision, audio };
+constexpr bool is_tower(Owner owner) { return owner == Owner::vision || owner == Owner::audio; }
+constexpr Owner owner_of(Sense sense) { return sense == Sense::vision ? Owner::vision : Owner::audio; }
 
 // A weight by its canonical name: that of the Hugging Face text model without its prefix, experts split into gate_proj,
-// up_proj and down_proj.
+// up_proj and down_proj. Those of towers are named from vision_tower, audio_tower, vision_embedder, embed_vision or embed_audio on.
 struct WeightSlot {
   std::string_view name;  // "layers.3.self_attn.q_proj"; vectors carry their full name
   Owner owner = Owner::target;
@@ -71,6 +81,7 @@ struct WeightSlot {
   std::int32_t experts = 0;
   std::int32_t rows = 0;
   std::int32_t cols = 0;
+  bool clipped = false;   // a matrix with bounds: its products are clamp(w clamp(x)), by four numbers that lie beside it
 };
 
 inline constexpr std::int16_t kOutsideLayers = -1;
@@ -108,6 +119,27 @@ struct Segment {
   constexpr std::int64_t bytes(Region region) const { return region_bytes[static_cast<std::size_t>(region)]; }
 };
 
+// What makes soft tokens of a picture or of a sound, one at a time. All its buffers have as many rows, those of its input.
+struct Tower {
+  Sense sense{};
+  VisionShape vision{};           // of one that sees,
+  AudioShape audio{};             // of one that hears
+  std::int32_t input_width = 0;   // of a row that it takes: a patch or a frame
+  std::int32_t tower_width = 0;   // of a row before the projector; 0 = there is nothing before it
+  std::int32_t soft_width = 0;    // of a soft token: hidden of the text model
+  std::int32_t max_rows = 0;      // of the largest input
+  Segment segment{};
+
+  // Of a picture of so many rows and columns of patches, of a sound of so many frames.
+  constexpr std::int32_t soft_tokens(std::int32_t rows, std::int32_t columns) const {
+    if (sense == Sense::vision) return (rows / vision.pool) * (columns / vision.pool);
+    return audio.layer_count ? halved(halved(rows)) : rows;
+  }
+  // That its buffers must hold for an input of so many.
+  constexpr std::int32_t buffer_rows(std::int32_t rows) const { return rows > audio.window ? rows : audio.window; }
+  static constexpr std::int32_t halved(std::int32_t rows) { return (rows - 1) / 2 + 1; }
+};
+
 struct Graph {
   std::string_view name;
   Shape shape;
@@ -117,8 +149,14 @@ struct Graph {
   std::span<const WeightSlot> weights{};
   std::span<const std::span<const float>> constants{};
   std::array<Segment, kSegmentCount> segments{};
+  std::span<const Tower> towers{};  // at most one for each sense
 
   constexpr const Segment& segment(SegmentId id) const { return segments[static_cast<std::size_t>(id)]; }
+  constexpr const Tower* tower(Sense sense) const {
+    for (const Tower& one : towers)
+      if (one.sense == sense) return &one;
+    return nullptr;
+  }
 };
 
 // The buffers that outlive a segment lie at the same place in all of them, under these ids.
@@ -128,6 +166,12 @@ inline constexpr BufferId kLogits = 2;    // outputs: [vocab] float32
 inline constexpr BufferId kNext = 3;      // outputs: [1] int32, the chosen token
 inline constexpr BufferId kCarry = 4;     // session: [hidden] float32, what the next draft continues from
 inline constexpr BufferId kLastPinned = kCarry;
+
+// In a tower's segment these ids stand for what the caller gives.
+inline constexpr BufferId kPercept = 0;      // [input width] float32, what it takes
+inline constexpr BufferId kTowerRows = 1;    // [tower width] float32, before the projector
+inline constexpr BufferId kSoft = 2;         // [soft width] float32, the soft tokens
+inline constexpr BufferId kLastTowerPinned = kSoft;
 
 // The graphs compiled into this program; defined by the generated registry.
 std::span<const Graph* const> compiled_graphs();

@@ -14,6 +14,10 @@ std::string_view name_of(RowSet rows) {
     case RowSet::last: return "last";
     case RowSet::verify: return "verify";
     case RowSet::draft: return "draft";
+    case RowSet::percept: return "percept";
+    case RowSet::halved: return "halved";
+    case RowSet::soft: return "soft";
+    case RowSet::distances: return "distances";
   }
   return "";
 }
@@ -52,15 +56,15 @@ class Listing {
     out_ << "graph " << graph_.name << ": " << shape.layer_count << " layers, hidden " << shape.hidden << ", vocabulary "
          << shape.vocab << ", chunk " << graph_.chunk_max << ", verify " << graph_.verify_max << ", "
          << graph_.weights.size() << " weights" << (graph_.assistant ? ", with assistant" : "") << "\n";
-    for (int id = 0; id < kSegmentCount; ++id) segment(static_cast<SegmentId>(id));
+    for (int id = 0; id < kSegmentCount; ++id) segment(name_of(static_cast<SegmentId>(id)), graph_.segments[id]);
+    for (const Tower& tower : graph_.towers) segment(tower.sense == Sense::vision ? "vision" : "audio", tower.segment);
     out_ << "\nkernels\n";
     for (const std::string& kernel : kernels_) out_ << "  " << kernel << "\n";
   }
 
  private:
-  void segment(SegmentId id) {
-    const Segment& segment = graph_.segment(id);
-    out_ << "\nsegment " << name_of(id) << ": " << segment.steps.size() << " steps, bytes per row " << segment.bytes(Region::rows)
+  void segment(std::string_view name, const Segment& segment) {
+    out_ << "\nsegment " << name << ": " << segment.steps.size() << " steps, bytes per row " << segment.bytes(Region::rows)
          << ", output row " << segment.bytes(Region::outputs) << ", draft " << segment.bytes(Region::draft) << "\n";
     std::map<std::string, int> seen;  // text of a layer -> the layer that printed it
     for (std::size_t at = 0; at < segment.steps.size();) {
@@ -113,8 +117,8 @@ class Listing {
     if (step.layer != kOutsideLayers)
       for (const int layer : {step.layer + 0, step.layer + 1}) {
         const std::string prefix = "layers." + std::to_string(layer) + ".";
-        if (name.starts_with(prefix)) {
-          name = (layer == step.layer ? "" : "next.") + name.substr(prefix.size());
+        if (const std::size_t at = name.find(prefix); at != std::string::npos) {
+          name = (layer == step.layer ? "" : "next.") + name.substr(at + prefix.size());
           break;
         }
       }

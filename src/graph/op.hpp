@@ -1,9 +1,10 @@
-// The operations of the text model. This is their definition: tests/reference/ holds each as naive code in double
+// The operations of the text model and of its towers. This is their definition: tests/reference/ holds each as naive code in double
 // precision, and a backend has one kernel for each; op_table.hpp has what else is known of them. All of them work on rows (tokens) that do not see each other, except
 // through the K/V cache.
 //
 // rms(x) = x * (mean(x^2) + epsilon)^(-1/2); norm(x; w) = rms(x) * w, without w: rms(x).
-// gelu(x) = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))).
+// gelu(x) = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), silu(x) = x * sigmoid(x).
+// The product of a clipped matrix (WeightSlot) with x is clamp(w clamp(x; input_min, input_max); output_min, output_max).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ enum class Op : std::uint8_t {
   // out[2 * D/2] = cos(position * f_i) for all i, then sin(position * f_i); f = the step's constants [D/2].
   // The angle is the float32 product.
   rope_angles,
-  // out[n] = norm(in; w)                                                            w: [n]
+  // out[n] = norm(in; w); without w (absent) rms(in)                                w: [n]
   rms_norm,
   // out[n0 + n1 + ...] = the products of in[k] with each of w, one after the other  w: 1 to 3 of [n_i, k]
   linear,
@@ -41,7 +42,7 @@ enum class Op : std::uint8_t {
   // visible to the row at p iff t <= p, or when d.window > 0 iff t <= block_end(p) and p - t < d.window: only sliding layers
   // look ahead inside an image. Query head n reads K/V head n / (heads / kv_heads).
   attention,
-  // h = (h + norm(in1; w0)) * w1, where in0 = out0 = h, in place; without w1 (absent) no factor.
+  // h = (h + norm(in1; w0) * d.scale2) * w1, where in0 = out0 = h, in place; without w1 (absent) no factor; d.scale2 0 stands for 1.
   // Then out_i = norm(h; w_(i+1)) for i = 1..3; the one with d.scaled_output = i is also multiplied by d.scale.
   residual_norm,
   // A = in[layers * P] as [layers, P]; out = (norm(A * d.scale; w1) + table[token] * d.scale2) * 2^(-1/2)
@@ -83,6 +84,47 @@ enum class Op : std::uint8_t {
   // to the first that is not. Then, in the RoundState: accepted = n, bonus = the token chosen by row n, length = its position
   // + 1, emitted + n + 1, drafted = 0; out[hidden] = in1 of row n; the request's counts take in the tokens of rows 0 to n.
   accept,
+
+  // Those below are of towers. The rows of a step are those of its results; x and y are column and row of a patch.
+
+  // out[n] = in * d.scale + d.scale2
+  scale_shift,
+  // h = h + table(0, x) + table(1, y), where in0 = out0 = h, in place. table(axis, p) = w[axis * positions + p], or
+  // w[p * 2 + axis] when d.axis_inside                                              w: table [2 positions, n]
+  add_positions,
+  // out[D]: the first half cos(x f_i) for i < D/4, then cos(y f_i), the second half their sines; f = the step's constants [D/4].
+  // The angle is the float32 product.
+  grid_angles,
+  // in0 = q | k | v of one patch, in1 = angles [D]; out = the same, normed and rotated: rope2d(norm(q; w0)), rope2d(norm(k; w1)), rms(v)
+  // per head. rope2d rotates the first half of a head by x and the second by y, each by itself: in a half of H = D/2 elements,
+  // a[i] cos_i - a[i + H/2] sin_i and a[i + H/2] cos_i + a[i] sin_i.                w: [D], [D]
+  qkv_grid_rope,
+  // in = q | k | v of all rows; out[heads * D] = softmax(q . K) V over all rows, no scale
+  attention_all,
+  // The mean of d.window x d.window neighbouring patches, times d.scale; then, with w, (that - w0) * w1. in has a row for each patch,
+  // out one for each cell, row by row                                               w: [n], [n]
+  pool,
+  // out[n] = layer_norm(in; w0) + w1, where layer_norm(x; w) = (x - mean) * (mean((x - mean)^2) + epsilon)^(-1/2) * w    w: [n], [n]
+  layer_norm,
+  // out[n] = w0 in + w1                                                             w: [n, k], [n]
+  linear_bias,
+  // out[n] = silu(w in)                                                             w: [n, k]
+  linear_silu,
+  // A convolution of 3 x 3 over frames and bands, of every second of each, with zeros around. C = d.channels results of a band lie side
+  // by side: n = bands/2 * C, k = bands * inputs. Row t, band f: y_c = sum of w0[dt][df][i][c] * in[2t + dt - 1][2f + df - 1][i];
+  // out = relu(layer_norm(y; w1))                                                   w: kernel [9 inputs, C], [C]
+  conv_norm_relu,
+  // out[k]: sin(distance * f_i) for all i, then cos(distance * f_i); f = the step's constants [k/2]. The angle is the float32 product.
+  distance_waves,
+  // in0 = q | k | v of all frames, in1 = r [heads * D] by distance; D = head_dim. With s = d.scale * softplus(w) and distance e from 0
+  // to the smaller of t and d.window - 1: z_e = cap * tanh((q_t * s . (k_(t-e) * d.scale2 + r_e)) / cap); cap = d.cap
+  // out[heads * D] of frame t = softmax(z) v                                        w: [D]
+  local_attention,
+  // in[2n] = a | b. g = a * sigmoid(b); y_t[c] = sum over j < d.window of w0[j][c] * g_(t - d.window + 1 + j)[c], zeros before the first frame;
+  // out[n] = silu(norm(y; w1))                                                      w: kernel [d.window, n], [n]
+  glu_conv,
+  // h = h + in1, where in0 = out0 = h, in place; then out1 = norm(h; w) when present
+  add_norm,
 };
 
 }  // namespace lapidary::graph

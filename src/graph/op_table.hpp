@@ -16,6 +16,8 @@ namespace lapidary::graph {
 enum class Primitive : std::uint8_t {
   none, round_rows, embed, embed_pair, rope_angles, rms_norm, linear, gelu_mul, softcap, head_norm, rope, store, attention, add,
   scale, ple_inputs, route, expert_linear, weighted_sum, top, cluster_logits, sample, keep_draft, accept,
+  scale_shift, add_positions, grid_angles, qkv_grid_rope, attention_all, pool, layer_norm, bias, silu, conv_norm_relu,
+  distance_waves, local_attention, glu_conv,
 };
 
 // Which parts of its op a part takes the results of, as its first and second operand: of one that is absent, what that would have
@@ -134,12 +136,33 @@ inline constexpr OpInfo kOps[] = {
     {.op = Op::keep_draft, .name = "keep_draft", .inputs = 1, .parts = {{{P::keep_draft}}}},
     {.op = Op::accept, .name = "accept", .inputs = 2, .outputs = 1, .extras = {Extra::counts, Extra::results},
      .parts = {{{P::accept}}}},
+    {.op = Op::scale_shift, .name = "scale_shift", .inputs = 1, .outputs = 1, .parts = {{{P::scale_shift}}}},
+    {.op = Op::add_positions, .name = "add_positions", .inputs = 1, .outputs = 1, .weights = {kMatrix}, .reads = Reads::row,
+     .parts = {{{P::add_positions}}}},
+    {.op = Op::grid_angles, .name = "grid_angles", .outputs = 1, .constants = true, .parts = {{{P::grid_angles}}}},
+    {.op = Op::qkv_grid_rope, .name = "qkv_grid_rope", .inputs = 2, .outputs = 1, .grid = Grid::heads, .weights = {kVector, kVector},
+     .parts = {{{P::qkv_grid_rope}}}},
+    {.op = Op::attention_all, .name = "attention_all", .inputs = 1, .outputs = 1, .grid = Grid::heads, .parts = {{{P::attention_all}}}},
+    {.op = Op::pool, .name = "pool", .inputs = 1, .outputs = 1, .weights = {kVector, kVector}, .parts = {{{P::pool}}}},
+    {.op = Op::layer_norm, .name = "layer_norm", .inputs = 1, .outputs = 1, .weights = {kVector, kVector}, .parts = {{{P::layer_norm}}}},
+    {.op = Op::linear_bias, .name = "linear_bias", .inputs = 1, .outputs = 1, .grid = Grid::outputs, .weights = {kMatrix, kVector},
+     .parts = {{{P::linear}, {P::bias, 1, 1, {0}}}}},
+    {.op = Op::linear_silu, .name = "linear_silu", .inputs = 1, .outputs = 1, .grid = Grid::outputs, .weights = {kMatrix},
+     .parts = {{{P::linear}, {P::silu, 1, 1, {0}}}}},
+    {.op = Op::conv_norm_relu, .name = "conv_norm_relu", .inputs = 1, .outputs = 1, .weights = {kVector, kVector},
+     .parts = {{{P::conv_norm_relu}}}},
+    {.op = Op::distance_waves, .name = "distance_waves", .outputs = 1, .constants = true, .parts = {{{P::distance_waves}}}},
+    {.op = Op::local_attention, .name = "local_attention", .inputs = 2, .outputs = 1, .grid = Grid::heads, .weights = {kVector},
+     .parts = {{{P::local_attention}}}},
+    {.op = Op::glu_conv, .name = "glu_conv", .inputs = 1, .outputs = 1, .weights = {kVector, kVector}, .parts = {{{P::glu_conv}}}},
+    {.op = Op::add_norm, .name = "add_norm", .inputs = 2, .outputs = 2, .weights = {kVector},
+     .parts = {{{P::add}, {P::rms_norm, 0, 1, {0}}}}},
 };
 
 constexpr bool is_in_order() {
   for (std::size_t i = 0; i < std::size(kOps); ++i)
     if (kOps[i].op != static_cast<Op>(i)) return false;
-  return static_cast<std::size_t>(Op::accept) + 1 == std::size(kOps);
+  return static_cast<std::size_t>(Op::add_norm) + 1 == std::size(kOps);
 }
 static_assert(is_in_order(), "one row for each op");
 

@@ -11,9 +11,6 @@ namespace lapidary::graph {
 inline constexpr std::int32_t kMaxLayers = 128;
 inline constexpr std::int32_t kMaxHidden = 65536;
 
-// What a tower perceives.
-enum class Sense : std::uint8_t { vision, audio };
-
 enum class LayerKind : std::uint8_t { sliding, full };
 
 // Rotary embedding of one layer kind: frequency i of a head is theta^(-2i/D) / factor for i < int(partial * D / 2), else 0.

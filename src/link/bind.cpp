@@ -1,5 +1,6 @@
 #include "link/bind.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -14,6 +15,13 @@ using Dimensions = std::vector<std::int64_t>;
 
 // The text model inside a Hugging Face checkpoint, inside an MLX one, and alone.
 constexpr std::string_view kPrefixes[] = {"model.language_model.", "language_model.model.", "model."};
+// Towers inside a Hugging Face checkpoint and inside an MLX one.
+constexpr std::string_view kTowerPrefixes[] = {"model.", ""};
+// What newer files call the parts of a tower without an encoder.
+constexpr std::pair<std::string_view, std::string_view> kRenamed[] = {
+    {"vision_embedder.", "embed_vision."},
+    {"embed_vision.embedding_projection", "embed_vision.multimodal_embedder.embedding_projection"},
+};
 
 std::string spelled(const Dimensions& dimensions) {
   std::string text = "[";
@@ -108,10 +116,30 @@ Matrix plain_view(const WeightSlot& slot, const Tensor& weight) {
           .row_bytes = row_bytes, .expert_bytes = row_bytes * slot.rows};
 }
 
+// Whether the name of any tensor begins with `path`.
+bool holds(const Checkpoint& checkpoint, const std::string& path) {
+  const auto found = std::ranges::lower_bound(checkpoint.tensors(), path, {}, &NamedTensor::name);
+  return found != checkpoint.tensors().end() && found->name.starts_with(path);
+}
+
+const char* projector_of(graph::Owner owner) { return owner == graph::Owner::vision ? "embed_vision." : "embed_audio."; }
+
 }  // namespace
 
+bool holds_tower(const Checkpoint& checkpoint, graph::Owner owner) {
+  return std::ranges::any_of(kTowerPrefixes, [&](std::string_view prefix) {
+    return holds(checkpoint, std::string(prefix) + projector_of(owner));
+  });
+}
+
 Binder::Binder(const Checkpoint& checkpoint, graph::Owner owner)
-    : checkpoint_(checkpoint), owner_(owner), prefix_(kPrefixes[0]) {
+    : checkpoint_(checkpoint), owner_(owner), prefix_(kPrefixes[0]), fused_experts_(false) {
+  if (is_tower(owner)) {
+    prefix_ = kTowerPrefixes[0];
+    for (const std::string_view prefix : kTowerPrefixes)
+      if (holds(checkpoint, std::string(prefix) + projector_of(owner))) prefix_ = prefix;
+    return;
+  }
   for (const std::string_view prefix : kPrefixes)
     if (checkpoint.find(std::string(prefix) + "embed_tokens.weight")) prefix_ = prefix;
   required(prefix_ + "embed_tokens.weight");
@@ -127,6 +155,14 @@ const Tensor& Binder::required(const std::string& name) const {
 // An assistant's projections and clusters lie beside its text model.
 std::string Binder::path_of(const WeightSlot& slot) const {
   const std::string name(slot.name);
+  if (is_tower(owner_)) {
+    for (const auto& [usual, renamed] : kRenamed)
+      if (name.starts_with(usual) && !holds(checkpoint_, prefix_ + name)) {
+        const std::string other = prefix_ + std::string(renamed) + name.substr(usual.size());
+        if (holds(checkpoint_, other)) return other;
+      }
+    return prefix_ + name;
+  }
   const bool beside = owner_ == graph::Owner::assistant &&
                       (name.ends_with("_projection") || name.starts_with("masked_embedding."));
   return beside ? name : prefix_ + name;
@@ -140,7 +176,8 @@ std::string Binder::module_of(const WeightSlot& slot) const {
 
 // Hugging Face keeps gate and up of an expert in one tensor and names experts without ".weight".
 std::string Binder::values_name(const WeightSlot& slot) const {
-  if (slot.kind == WeightClass::vector || slot.kind == WeightClass::ids) return path_of(slot);
+  const bool table = is_tower(owner_) && slot.kind == WeightClass::embedding;
+  if (slot.kind == WeightClass::vector || slot.kind == WeightClass::kernel || slot.kind == WeightClass::ids || table) return path_of(slot);
   if (slot.kind != WeightClass::experts || !fused_experts_) return module_of(slot) + ".weight";
   const std::string name = prefix_ + std::string(slot.name);
   return name.ends_with("down_proj") ? name : name.substr(0, name.rfind('.')) + ".gate_up_proj";
@@ -153,6 +190,26 @@ void Binder::vector(const WeightSlot& slot, float* out) const {
   if (!is_float(tensor.type)) wrong_type(name, "BF16, F16 or F32", tensor.type);
   check_finite(name, tensor);
   for (std::int32_t i = 0; i < slot.cols; ++i) out[i] = float_at(tensor, i);
+}
+
+// Files have channels before frames and bands, or behind them: their shapes differ, or their bytes do not.
+void Binder::kernel(const WeightSlot& slot, float* out) const {
+  const std::string name = values_name(slot);
+  const Tensor& tensor = required(name);
+  if (!is_float(tensor.type)) wrong_type(name, "BF16, F16 or F32", tensor.type);
+  const bool square = tensor.shape.size() == 4;  // 3 x 3, or a line of frames
+  const std::int64_t taps = square ? 9 : slot.rows, inputs = slot.rows / taps;
+  const Dimensions last = square ? Dimensions{slot.cols, 3, 3, inputs} : Dimensions{slot.cols, taps, 1};
+  const Dimensions first = square ? Dimensions{slot.cols, inputs, 3, 3} : Dimensions{slot.cols, 1, taps};
+  const bool channels_first = tensor.shape != last;
+  if (channels_first) check_shape(name, tensor, first);
+  check_finite(name, tensor);
+  for (std::int64_t tap = 0; tap < taps; ++tap)
+    for (std::int64_t i = 0; i < inputs; ++i)
+      for (std::int64_t output = 0; output < slot.cols; ++output) {
+        const std::int64_t at = channels_first ? i * taps + tap : tap * inputs + i;
+        *out++ = float_at(tensor, static_cast<std::size_t>(output * slot.rows + at));
+      }
 }
 
 void Binder::ids(const WeightSlot& slot, std::int32_t* out) const {
@@ -169,7 +226,42 @@ void Binder::ids(const WeightSlot& slot, std::int32_t* out) const {
   }
 }
 
+// Of two axes; which of them comes first is the step's affair.
+Matrix Binder::position_table(const WeightSlot& slot) const {
+  const std::string name = values_name(slot);
+  const Tensor& tensor = required(name);
+  if (!is_float(tensor.type)) wrong_type(name, "BF16, F16 or F32", tensor.type);
+  const std::int64_t positions = slot.rows / 2;
+  const bool inside = slot.name.ends_with("pos_embedding");
+  check_shape(name, tensor, inside ? Dimensions{positions, 2, slot.cols} : Dimensions{2, positions, slot.cols});
+  return plain_view(slot, tensor);
+}
+
+float Binder::scalar(const std::string& name) const {
+  const Tensor& tensor = required(name);
+  if (tensor.bytes.size() != bytes_of(tensor.type)) check_shape(name, tensor, {});
+  if (!is_float(tensor.type)) wrong_type(name, "BF16, F16 or F32", tensor.type);
+  return float_at(tensor, 0);
+}
+
+Clip Binder::clip(const WeightSlot& slot) const {
+  std::string path = path_of(slot);
+  path.resize(path.rfind('.') + 1);  // the bounds lie beside what they belong to
+  const Clip clip{scalar(path + "input_min"), scalar(path + "input_max"), scalar(path + "output_min"), scalar(path + "output_max")};
+  if (!(clip.input_min <= clip.input_max && clip.output_min <= clip.output_max))
+    fail(ErrorKind::bad_value, path + "input_min", "bounds, expected the least before the most, got them the other way round");
+  return clip;
+}
+
 Matrix Binder::matrix(const WeightSlot& slot) const {
+  if (slot.clipped) {
+    WeightSlot plain = slot;
+    plain.clipped = false;
+    Matrix clipped = matrix(plain);
+    clipped.clip = clip(slot);
+    return clipped;
+  }
+  if (is_tower(owner_) && slot.kind == WeightClass::embedding) return position_table(slot);
   if (slot.kind == WeightClass::experts && fused_experts_) return fused_experts(slot);
   const std::string module = module_of(slot);
   const auto& quantization = checkpoint_.config().quantization;

@@ -9,6 +9,9 @@
 
 namespace lapidary::link {
 
+// Whether the checkpoint has tensors of the tower.
+bool holds_tower(const Checkpoint& checkpoint, graph::Owner owner);
+
 class Binder {
  public:
   // `checkpoint` holds the weights of `owner`.
@@ -21,6 +24,8 @@ class Binder {
   Matrix matrix(const graph::WeightSlot& slot) const;
   // Widens the vector to float32: [slot.cols]
   void vector(const graph::WeightSlot& slot, float* out) const;
+  // Widens a convolution's kernel to float32: [slot.rows = frames, bands, inputs][slot.cols = outputs]
+  void kernel(const graph::WeightSlot& slot, float* out) const;
   // Narrows an order of tokens to int32, each below slot.cols: [slot.cols]
   void ids(const graph::WeightSlot& slot, std::int32_t* out) const;
 
@@ -31,6 +36,9 @@ class Binder {
   Matrix plain_matrix(const graph::WeightSlot& slot, const std::string& module) const;
   Matrix packed_matrix(const graph::WeightSlot& slot, const std::string& module, const QuantizedAs& as) const;
   Matrix fused_experts(const graph::WeightSlot& slot) const;
+  Matrix position_table(const graph::WeightSlot& slot) const;
+  Clip clip(const graph::WeightSlot& slot) const;
+  float scalar(const std::string& name) const;
   const Tensor& required(const std::string& name) const;
 
   const Checkpoint& checkpoint_;

@@ -71,7 +71,8 @@ void finish_program(Program& program) {
 
 std::int64_t bytes_per_row(const Program& program, const graph::Step& step, graph::WeightId id) {
   const WeightSlot& slot = program.graph->weights[id];
-  if (slot.kind == WeightClass::vector) return slot.cols * std::int64_t{sizeof(float)};
+  if (slot.kind == WeightClass::vector || slot.kind == WeightClass::kernel)
+    return std::int64_t{slot.rows} * slot.cols * std::int64_t{sizeof(float)};
   const std::int64_t listed = std::int64_t{step.dims.experts_used} * step.dims.n[0];  // tokens of cluster_logits
   if (slot.kind == WeightClass::ids) return listed * std::int64_t{sizeof(std::int32_t)};
   const auto total = static_cast<std::int64_t>(program.matrices[id].total_bytes());
@@ -99,6 +100,27 @@ TokenCost cost_of_token(const Program& program) {
 }
 
 TokenCost cost_of_draft(const Program& program) { return cost_of(program, {graph::SegmentId::draft}); }
+
+std::int64_t products_of(const graph::Graph& graph, const graph::Tower& tower, std::int32_t rows, std::int32_t columns) {
+  const std::int64_t percept = std::int64_t{rows} * columns, soft = tower.soft_tokens(rows, columns);
+  std::int64_t products = 0;
+  for (const graph::Step& step : tower.segment.steps) {
+    const graph::Dims& d = step.dims;
+    const std::int64_t count = step.rows == graph::RowSet::percept   ? percept
+                               : step.rows == graph::RowSet::halved  ? graph::Tower::halved(rows)
+                               : step.rows == graph::RowSet::soft    ? soft
+                                                                     : d.window;
+    const std::int64_t heads = std::int64_t{d.heads} * d.head_dim;
+    if (step.op == graph::Op::attention_all) products += 2 * count * count * heads;
+    if (step.op == graph::Op::local_attention) products += 3 * count * d.window * heads;
+    if (step.op == graph::Op::conv_norm_relu)
+      products += count * (d.n[0] / d.channels) * graph.weights[step.weights[0]].rows * graph.weights[step.weights[0]].cols;
+    for (const graph::WeightId id : step.weights)
+      if (id != graph::kNone && graph.weights[id].kind == WeightClass::matrix)
+        products += count * graph.weights[id].rows * graph.weights[id].cols;
+  }
+  return products;
+}
 
 std::string variant_name(const Program& program, const graph::Step& step, std::string_view arithmetic) {
   std::string text = std::string(name_of(step.op)) + "_" + std::string(arithmetic), last;

@@ -2,6 +2,7 @@
 // again.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,13 @@ struct Prepared {
   std::span<const std::byte> bytes{};
 };
 
+// What a tower multiplies with.
+struct TowerWeights {
+  std::vector<Matrix> matrices;          // by WeightId; empty for all that are not its own
+  std::vector<const float*> vectors;     // by WeightId, kernels too; null likewise
+  std::unique_ptr<float[]> constants;    // what `vectors` points into, where that is not mapped
+};
+
 struct Program {
   Origin target;
   std::optional<Origin> assistant;       // drafts for it
@@ -29,12 +37,15 @@ struct Program {
   BackendOptions backend_options{};
   Numeric numeric = Numeric::exact;
   MemoryPlan plan;
-  std::vector<Matrix> matrices;          // by WeightId; empty for vectors
+  std::vector<Matrix> matrices;          // by WeightId; empty for vectors and for what towers have
   std::vector<const float*> vectors;     // by WeightId; null for all but vectors
   std::vector<const std::int32_t*> ids;  // by WeightId; null for all but ids
   std::unique_ptr<float[]> constants;    // what `vectors` points into, where that is not mapped
   std::unique_ptr<std::int32_t[]> orders;  // what `ids` points into, likewise
   Prepared prepared{};
+  // Texts need nothing of it, so it is asked when a tower first perceives: nothing of its weights is read before. Throws where the
+  // model has another tower than the graph, or lacks its tensors.
+  std::function<TowerWeights(const graph::Tower&)> bind_tower{};
 };
 
 // The compiled graph for a model of this shape, with this assistant if it is not null; null where there is none.
@@ -63,6 +74,9 @@ struct TokenCost {
 };
 TokenCost cost_of_token(const Program& program);
 TokenCost cost_of_draft(const Program& program);  // one more draft by the assistant
+
+// Multiplications of a tower for an input of so many rows and columns: those of its matrices and of its attention.
+std::int64_t products_of(const graph::Graph& graph, const graph::Tower& tower, std::int32_t rows, std::int32_t columns);
 
 // "linear_q8 affine4/64": the kernel variant a step is bound to.
 inline std::string variant_of(const Program& program, const graph::Step& step) { return program.backend->variant_of(program, step); }

@@ -17,6 +17,43 @@ Origin origin_of(const CutOrigin& cut, const GemBytes& bytes) {
   return origin;
 }
 
+bool is_widened(const graph::WeightSlot& slot) {
+  return slot.kind == graph::WeightClass::vector || slot.kind == graph::WeightClass::kernel;
+}
+
+Matrix matrix_of(const Manifest& manifest, const GemBytes& bytes, std::size_t id) {
+  const graph::WeightSlot& slot = manifest.graph->weights[id];
+  const PlacedMatrix& placed = manifest.matrices[id];
+  const std::byte* file = bytes.mappings[placed.file].data();
+  const auto at = [&](std::uint64_t offset) { return offset == kNowhere ? nullptr : file + offset; };
+  return {.storage = placed.storage, .experts = slot.experts, .rows = slot.rows, .cols = slot.cols,
+          .values = at(placed.values), .scales = at(placed.scales), .biases = at(placed.biases),
+          .row_bytes = placed.row_bytes, .expert_bytes = placed.expert_bytes,
+          .scale_row_bytes = placed.scale_row_bytes, .scale_expert_bytes = placed.scale_expert_bytes, .clip = placed.clip};
+}
+
+// A checkpoint may have lacked its towers' tensors when it was cut.
+TowerWeights tower_of(const Manifest& manifest, const GemBytes& bytes, const graph::Tower& tower) {
+  TowerWeights weights;
+  const float* constant = bytes.constants.data();
+  for (std::size_t id = 0; id < manifest.graph->weights.size(); ++id) {
+    const graph::WeightSlot& slot = manifest.graph->weights[id];
+    Matrix& matrix = weights.matrices.emplace_back();
+    const float*& vector = weights.vectors.emplace_back();
+    if (slot.owner == graph::Owner::assistant && !manifest.assistant) continue;
+    const bool own = slot.owner == graph::owner_of(tower.sense);
+    if (is_widened(slot)) {
+      const float* here = std::exchange(constant, constant + std::size_t(slot.rows) * slot.cols);
+      if (own) vector = here;
+    } else if (own) {
+      matrix = matrix_of(manifest, bytes, id);
+      if (!matrix.values)
+        fail(ErrorKind::missing_tensor, std::string(slot.name), "tensor, expected in the checkpoint that was cut, got nothing of that name");
+    }
+  }
+  return weights;
+}
+
 }  // namespace
 
 Program link(const Manifest& manifest, const GemBytes& bytes, bool drafting, const Options& options) {
@@ -34,20 +71,16 @@ Program link(const Manifest& manifest, const GemBytes& bytes, bool drafting, con
     const float*& vector = program.vectors.emplace_back();
     const std::int32_t*& ids = program.ids.emplace_back();
     if (slot.owner == graph::Owner::assistant && !manifest.assistant) continue;
-    if (slot.kind == graph::WeightClass::vector) {
-      vector = std::exchange(constant, constant + slot.cols);
+    if (is_widened(slot)) {
+      const float* here = std::exchange(constant, constant + std::size_t(slot.rows) * slot.cols);
+      if (!is_tower(slot.owner)) vector = here;
     } else if (slot.kind == graph::WeightClass::ids) {
       ids = std::exchange(order, order + slot.cols);
-    } else if (slot.owner == graph::Owner::target || program.assistant) {
-      const PlacedMatrix& placed = manifest.matrices[id];
-      const std::byte* file = bytes.mappings[placed.file].data();
-      const auto at = [&](std::uint64_t offset) { return offset == kNowhere ? nullptr : file + offset; };
-      matrix = {.storage = placed.storage, .experts = slot.experts, .rows = slot.rows, .cols = slot.cols,
-                .values = at(placed.values), .scales = at(placed.scales), .biases = at(placed.biases),
-                .row_bytes = placed.row_bytes, .expert_bytes = placed.expert_bytes,
-                .scale_row_bytes = placed.scale_row_bytes, .scale_expert_bytes = placed.scale_expert_bytes};
+    } else if (slot.owner == graph::Owner::target || (slot.owner == graph::Owner::assistant && program.assistant)) {
+      matrix = matrix_of(manifest, bytes, id);
     }
   }
+  program.bind_tower = [&manifest, bytes](const graph::Tower& tower) { return tower_of(manifest, bytes, tower); };
   program.plan.constants_bytes = 0;  // they are mapped
   program.prepared = {manifest.prepared_kind, bytes.prepared};
   finish_program(program);

@@ -9,6 +9,7 @@
 #include "graph/graph.hpp"
 #include "graph/storage.hpp"
 #include "link/numeric.hpp"
+#include "link/weight.hpp"
 
 namespace lapidary::link {
 
@@ -19,6 +20,7 @@ struct PlacedMatrix {
   std::uint8_t file = 0;  // 0 = the payload, else of Manifest::files the one before
   std::uint64_t values = kNowhere, scales = kNowhere, biases = kNowhere;
   std::uint64_t row_bytes = 0, expert_bytes = 0, scale_row_bytes = 0, scale_expert_bytes = 0;
+  Clip clip{};
 };
 
 struct PlacedBlock {

@@ -67,9 +67,14 @@ MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, bo
   plan.output_region_bytes = round_up(plan.output_region_bytes, kPageBytes);
   plan.arena_bytes = plan.output_region_bytes + round_up(row_region_bytes, kPageBytes);
 
+  for (const graph::Tower& tower : graph.towers) {
+    const auto rows = static_cast<std::size_t>(tower.buffer_rows(tower.max_rows));
+    plan.tower_bytes = std::max(plan.tower_bytes, round_up(rows * tower.segment.bytes(graph::Region::rows), kPageBytes));
+  }
   for (const graph::WeightSlot& slot : graph.weights) {
     if (slot.owner == graph::Owner::assistant && !drafting) continue;
-    if (slot.kind == graph::WeightClass::vector) plan.constants_bytes += slot.cols * sizeof(float);
+    if (slot.kind == graph::WeightClass::vector || slot.kind == graph::WeightClass::kernel)
+      plan.constants_bytes += std::size_t(slot.rows) * slot.cols * sizeof(float);
     if (slot.kind == graph::WeightClass::ids) plan.constants_bytes += slot.cols * sizeof(std::int32_t);
   }
   return plan;
@@ -80,7 +85,7 @@ void check_limit(const MemoryPlan& plan) {
   fail(ErrorKind::out_of_memory, "memory",
        "the plan needs more than allowed, expected at most " + std::to_string(*plan.limit_bytes) + " bytes, got " +
            std::to_string(plan.anonymous_bytes()) + " (K/V " + std::to_string(plan.kv_bytes) + ", arena " +
-           std::to_string(plan.arena_bytes) + ", constants " + std::to_string(plan.constants_bytes) + ", repacked " +
+           std::to_string(plan.arena_bytes) + ", towers " + std::to_string(plan.tower_bytes) + ", constants " + std::to_string(plan.constants_bytes) + ", repacked " +
            std::to_string(plan.repacked_bytes) + ", threads " + std::to_string(plan.room_bytes) + ", text " +
            std::to_string(plan.text_bytes) +
            "); a shorter context or a smaller chunk needs less");

@@ -52,6 +52,7 @@ struct MemoryPlan {
   std::size_t weights_mapped_bytes = 0;  // bytes of the bound tensors, in the page cache
   std::size_t kv_bytes = 0;              // reserved for the whole context, committed by use
   std::size_t arena_bytes = 0;
+  std::size_t tower_bytes = 0;           // what towers work in, one after the other: reserved for the largest input, committed by use
   std::size_t constants_bytes = 0;       // norms and scales widened to float32, orders of tokens as int32
   std::size_t repacked_bytes = 0;        // weights that the backend reads in another order or at other addresses
   std::size_t room_bytes = 0;            // what the backend works in, beside the arena
@@ -60,7 +61,7 @@ struct MemoryPlan {
   std::optional<std::size_t> limit_bytes{};  // on what is anonymous
 
   std::size_t anonymous_bytes() const {
-    return kv_bytes + arena_bytes + constants_bytes + repacked_bytes + room_bytes + text_bytes;
+    return kv_bytes + arena_bytes + tower_bytes + constants_bytes + repacked_bytes + room_bytes + text_bytes;
   }
 };
 

@@ -4,11 +4,21 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "checkpoint/storage.hpp"
 #include "numeric/dequant.hpp"
 
 namespace lapidary::link {
+
+// Bounds of a clipped matrix: of its input and of its products.
+struct Clip {
+  float input_min = -std::numeric_limits<float>::infinity(), input_max = -input_min;
+  float output_min = input_min, output_max = input_max;
+
+  bool operator==(const Clip&) const = default;
+  bool same_input(const Clip& other) const { return input_min == other.input_min && input_max == other.input_max; }
+};
 
 // [experts,] rows, cols. Row r of expert e: values + e * expert_bytes + r * row_bytes, its scales and biases alike.
 struct Matrix {
@@ -23,6 +33,7 @@ struct Matrix {
   std::size_t expert_bytes = 0;
   std::size_t scale_row_bytes = 0;    // of biases too
   std::size_t scale_expert_bytes = 0;
+  Clip clip{};
 
   numeric::StoredRow row(int expert, int r) const {
     assert(r >= 0 && r < rows);

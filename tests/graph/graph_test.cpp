@@ -26,6 +26,14 @@ void for_each_segment(F&& f) {
     for (const Segment& segment : graph->segments) f(*graph, segment);
 }
 
+// Those of towers too.
+template <class F>
+void for_every_segment(F&& f) {
+  for_each_segment(f);
+  for (const Graph* graph : compiled_graphs())
+    for (const Tower& tower : graph->towers) f(*graph, tower.segment);
+}
+
 bool overlap(const Buffer& a, const Buffer& b) {
   return a.region == b.region && a.offset < b.offset + row_stride(b) && b.offset < a.offset + row_stride(a);
 }
@@ -67,7 +75,7 @@ const suite<"graphs"> graphs = [] {
   };
 
   "every step is as the table of ops says"_test = [] {
-    for_each_segment([](const Graph& graph, const Segment& segment) {
+    for_every_segment([](const Graph& graph, const Segment& segment) {
       for (const Step& step : segment.steps) {
         const OpInfo& info = info_of(step.op);
         const auto count = [](std::span<const BufferId> ids) { return std::ranges::count_if(ids, [](BufferId id) { return id != kNone; }); };
@@ -76,7 +84,8 @@ const suite<"graphs"> graphs = [] {
         for (std::size_t i = 0; i < step.weights.size(); ++i) {
           if (step.weights[i] == kNone) continue;
           const WeightClass kind = graph.weights[step.weights[i]].kind;
-          const WeightUse use = kind == WeightClass::vector ? WeightUse::vector : kind == WeightClass::ids ? WeightUse::ids : WeightUse::matrix;
+          const bool widened = kind == WeightClass::vector || kind == WeightClass::kernel;
+          const WeightUse use = widened ? WeightUse::vector : kind == WeightClass::ids ? WeightUse::ids : WeightUse::matrix;
           expect(info.weights[i] == use) << graph.name << info.name << i;
         }
       }
@@ -84,10 +93,11 @@ const suite<"graphs"> graphs = [] {
   };
 
   "what a step reads is what the last step that touched those bytes wrote"_test = [] {
-    for_each_segment([](const Graph& graph, const Segment& segment) {
+    for_every_segment([](const Graph& graph, const Segment& segment) {
       for (std::size_t i = 0; i < segment.steps.size(); ++i)
         for (const BufferId id : segment.steps[i].in) {
-          if (id == kNone || id <= kLastPinned) continue;
+          if (id == kNone || segment.buffers[id].region == Region::given) continue;
+          if (segment.steps.front().rows < RowSet::percept && id <= kLastPinned) continue;
           bool written = false;
           for (std::size_t j = 0; j < i; ++j)
             for (const BufferId out : segment.steps[j].out)
@@ -98,7 +108,7 @@ const suite<"graphs"> graphs = [] {
   };
 
   "steps that share bytes are ordered by their waits"_test = [] {
-    for_each_segment([](const Graph& graph, const Segment& segment) {
+    for_every_segment([](const Graph& graph, const Segment& segment) {
       for (int i = 0; i < static_cast<int>(segment.steps.size()); ++i) {
         const Step& later = segment.steps[i];
         const std::set<int> before = all_before(segment, i);
@@ -165,7 +175,7 @@ const suite<"graphs"> graphs = [] {
 
     for (const char* name : {"gemma-4-e2b", "gemma-4-31b"}) {
       const auto constants = graph_named(name).constants;
-      expect(fatal(constants.size() == 2u));
+      expect(fatal(constants.size() == (name == std::string("gemma-4-e2b") ? 4u : 3u)));  // of towers too
       const auto sliding = constants[0], full = constants[1];
       expect(fatal(sliding.size() == 128u && full.size() == 256u));
       expect(sliding[0] == 1.0f && near(sliding[1], 0.93057203) && near(sliding[63], 0.010746079) &&
@@ -173,10 +183,27 @@ const suite<"graphs"> graphs = [] {
       expect(full[0] == 1.0f && near(full[1], 0.94746351) && near(full[32], 0.17782794) && near(full[63], 0.033376247));
       for (std::size_t i = 64; i < full.size(); ++i) expect(full[i] == 0.0f);
     }
+    const auto of_e2b = graph_named("gemma-4-e2b").constants, of_31b = graph_named("gemma-4-31b").constants;
+    expect(of_e2b[2].size() == 16u && near(of_e2b[2][1], 0.74989420) && of_31b[2].size() == 18u && near(of_31b[2][1], 0.77426368));
+    expect(of_e2b[3].size() == 512u && near(of_e2b[3][1], 0.98213731) && near(of_e2b[3][511], 1e-4));
+    for (const Step& step : graph_named("gemma-4-e2b").tower(Sense::audio)->segment.steps)
+      if (step.op == Op::local_attention) expect(near(step.dims.scale, 0.12751743) && near(step.dims.scale2, 1.8946361) && step.dims.window == 12);
     for (const Step& step : graph_named("gemma-4-26b-a4b").segment(SegmentId::forward).steps)
       if (step.op == Op::residual_norm && step.dims.scaled_output) expect(near(step.dims.scale, 0.018844459));
     for (const Step& step : graph_named("gemma-4-e2b").segment(SegmentId::forward).steps)
       if (step.op == Op::ple_inputs) expect(near(step.dims.scale, 0.025515518) && step.dims.scale2 == 16.0f);
+  };
+
+  "pictures and sounds become as many soft tokens as published"_test = [] {
+    const Graph &e2b = graph_named("gemma-4-e2b"), &unified = graph_named("gemma-4-12b");
+    expect(e2b.tower(Sense::vision)->soft_tokens(48, 48) == 256_i && e2b.tower(Sense::vision)->soft_tokens(42, 57) == 266_i);
+    for (const auto& [frames, tokens] : {std::pair{1, 1}, {4, 1}, {5, 2}, {2999, 750}}) expect(e2b.tower(Sense::audio)->soft_tokens(frames, 1) == tokens);
+    expect(unified.tower(Sense::vision)->soft_tokens(16, 16) == 256_i && unified.tower(Sense::audio)->soft_tokens(75, 1) == 75_i);
+    expect(graph_named("gemma-4-31b").tower(Sense::audio) == nullptr);
+    for (const Graph* graph : compiled_graphs())
+      for (const Tower& tower : graph->towers)
+        for (const Step& step : tower.segment.steps)
+          if (step.layer != kOutsideLayers) expect(count_steps(tower.segment, step.layer) <= (tower.sense == Sense::vision ? 8 : 16)) << graph->name;
   };
 
   "layers of E2B share the K/V of the last own layer of their kind"_test = [] {

@@ -41,7 +41,7 @@ const suite<"backends"> backends = [] {
     const link::Program program = Loaded::load(kPebble, {.backend = &kMadeUp});
     const link::MemoryPlan& plan = program.plan;
     expect(plan.repacked_bytes == 1000u && plan.room_bytes == 200u);
-    expect(plan.anonymous_bytes() == plan.kv_bytes + plan.arena_bytes + plan.constants_bytes + 1200);
+    expect(plan.anonymous_bytes() == plan.kv_bytes + plan.arena_bytes + plan.tower_bytes + plan.constants_bytes + 1200);
     const link::Options limited{.backend = &kMadeUp, .memory_limit_bytes = plan.anonymous_bytes() - 1};
     expect(outcome_of([&] { Loaded::load(kPebble, limited); }) == "out_of_memory");
     expect(link::variant_of(program, program.graph->segment(graph::SegmentId::head).steps.front()).starts_with("rms_norm_by_hand"));

@@ -4,6 +4,7 @@
 #include "cpu/attention_bf16.hpp"
 #include "cpu/maxima.hpp"
 #include "cpu/q8_steps.hpp"
+#include "cpu/tower.hpp"
 #include "support/cases.hpp"
 #include "support/model.hpp"
 
@@ -88,7 +89,8 @@ const suite<"memory plan"> plans = [] {
   "what the executor needs besides is in the plan: rows of maxima, and for bfloat16 K/V a place for attention"_test = [] {
     for (const link::Numeric numeric : {link::Numeric::exact, link::Numeric::fast}) {
       const link::Program program = Loaded::load(kRoot + "/models/pebble", {.threads = 2, .numeric = numeric});
-      const std::size_t threads = 2 * cpu::q8_room_size(program).bytes(), more = program.plan.room_bytes - threads;
+      const std::size_t threads = 2 * cpu::q8_room_size(program).bytes(),
+                        towers = cpu::tower_room_bytes(program, cpu::best_instructions()), more = program.plan.room_bytes - threads - towers;
       const std::size_t attention = numeric == link::Numeric::fast ? sizeof(cpu::AttentionRoom) : 0;
       expect((threads > 0) == (numeric == link::Numeric::fast));
       expect(more == attention + program.plan.verify_rows * cpu::kMaxStretches * sizeof(float)) << more;

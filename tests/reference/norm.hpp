@@ -22,10 +22,10 @@ inline Vector rms_norm(const Vector& x, const Vector& weight, double epsilon) {
   return y;
 }
 
-// The new residual stream: (h + norm(y; post_norm)) * scalar. h, y, post_norm: [n]
-inline Vector residual(Vector h, const Vector& y, const Vector& post_norm, double scalar, double epsilon) {
+// The new residual stream: (h + norm(y; post_norm) * weight) * scalar. h, y, post_norm: [n]
+inline Vector residual(Vector h, const Vector& y, const Vector& post_norm, double scalar, double epsilon, double weight = 1.0) {
   const Vector update = rms_norm(y, post_norm, epsilon);
-  for (std::size_t i = 0; i < h.size(); ++i) h[i] = (h[i] + update[i]) * scalar;
+  for (std::size_t i = 0; i < h.size(); ++i) h[i] = (h[i] + update[i] * weight) * scalar;
   return h;
 }
 

@@ -3,18 +3,22 @@
 
 namespace lapidary::codegen {
 
+graph::Segment Built::segment_of(Lowered lowered) {
+  fuse(lowered);
+  Placed& placed = *placed_.emplace_back(std::make_unique<Placed>(place(lowered)));
+  for (std::size_t i = 0; i < placed.buffers.size(); ++i) placed.buffers[i].name = placed.buffer_names[i];
+  for (std::size_t i = 0; i < placed.steps.size(); ++i) placed.steps[i].after = placed.after[i];
+  return {placed.buffers, placed.steps, placed.region_bytes};
+}
+
 Built::Built(Model model) : model_(std::move(model)) {
-  segments_.reserve(graph::kSegmentCount);
-  for (int id = 0; id < graph::kSegmentCount; ++id) {
-    Lowered lowered = lower(model_, static_cast<graph::SegmentId>(id), weights_);
-    fuse(lowered);
-    Placed& placed = segments_.emplace_back(place(lowered));
-    for (std::size_t i = 0; i < placed.buffers.size(); ++i) placed.buffers[i].name = placed.buffer_names[i];
-    for (std::size_t i = 0; i < placed.steps.size(); ++i) placed.steps[i].after = placed.after[i];
-    graph_.segments[id] = {placed.buffers, placed.steps, placed.region_bytes};
-  }
-  for (const Slot& slot : weights_.slots) slots_.push_back({slot.name, slot.owner, slot.kind, slot.experts, slot.rows, slot.cols});
-  for (const auto& frequencies : model_.frequencies) constants_.push_back(frequencies.values);
+  for (int id = 0; id < graph::kSegmentCount; ++id)
+    graph_.segments[id] = segment_of(lower(model_, static_cast<graph::SegmentId>(id), weights_));
+  towers_ = towers_of(model_);
+  for (graph::Tower& tower : towers_) tower.segment = segment_of(lower_tower(model_, tower, weights_));
+  for (const Slot& slot : weights_.slots)
+    slots_.push_back({slot.name, slot.owner, slot.kind, slot.experts, slot.rows, slot.cols, slot.clipped});
+  constants_ = model_.constants();
   graph_.name = model_.name;
   graph_.shape = model_.shape;
   graph_.assistant = model_.assistant ? &*model_.assistant : nullptr;
@@ -22,6 +26,7 @@ Built::Built(Model model) : model_(std::move(model)) {
   graph_.verify_max = model_.verify_max;
   graph_.weights = slots_;
   graph_.constants = constants_;
+  graph_.towers = towers_;
 }
 
 }  // namespace lapidary::codegen

@@ -29,16 +29,26 @@ const char* spelled(Region region) {
     case Region::outputs: return "Region::outputs";
     case Region::draft: return "Region::draft";
     case Region::session: return "Region::session";
+    case Region::given: return "Region::given";
   }
   return "";
 }
-const char* spelled(Owner owner) { return owner == Owner::target ? "Owner::target" : "Owner::assistant"; }
+const char* spelled(Owner owner) {
+  switch (owner) {
+    case Owner::target: return "Owner::target";
+    case Owner::assistant: return "Owner::assistant";
+    case Owner::vision: return "Owner::vision";
+    case Owner::audio: return "Owner::audio";
+  }
+  return "";
+}
 const char* spelled(WeightClass kind) {
   switch (kind) {
     case WeightClass::embedding: return "WeightClass::embedding";
     case WeightClass::matrix: return "WeightClass::matrix";
     case WeightClass::experts: return "WeightClass::experts";
     case WeightClass::vector: return "WeightClass::vector";
+    case WeightClass::kernel: return "WeightClass::kernel";
     case WeightClass::ids: return "WeightClass::ids";
   }
   return "";
@@ -49,6 +59,10 @@ const char* spelled(RowSet rows) {
     case RowSet::last: return "RowSet::last";
     case RowSet::verify: return "RowSet::verify";
     case RowSet::draft: return "RowSet::draft";
+    case RowSet::percept: return "RowSet::percept";
+    case RowSet::halved: return "RowSet::halved";
+    case RowSet::soft: return "RowSet::soft";
+    case RowSet::distances: return "RowSet::distances";
   }
   return "";
 }
@@ -137,6 +151,42 @@ std::string shape_literal(const Shape& shape) {
   return m.str();
 }
 
+std::string vision_literal(const VisionShape& shape) {
+  const VisionShape none;
+  Members m;
+  m.add("hidden", shape.hidden, none.hidden);
+  m.add("layer_count", shape.layer_count, none.layer_count);
+  m.add("heads", shape.heads, none.heads);
+  m.add("head_dim", shape.head_dim, none.head_dim);
+  m.add("intermediate", shape.intermediate, none.intermediate);
+  m.add("patch", shape.patch, none.patch);
+  m.add("pool", shape.pool, none.pool);
+  m.add("positions", shape.positions, none.positions);
+  m.add("rope_theta", shape.rope_theta, none.rope_theta);
+  m.add("norm_epsilon", shape.norm_epsilon, none.norm_epsilon);
+  m.add("clipped", shape.clipped, none.clipped);
+  m.add("standardised", shape.standardised, none.standardised);
+  return m.str();
+}
+
+std::string audio_literal(const AudioShape& shape) {
+  const AudioShape none;
+  Members m;
+  m.add("input", shape.input, none.input);
+  m.add("hidden", shape.hidden, none.hidden);
+  m.add("layer_count", shape.layer_count, none.layer_count);
+  m.add("heads", shape.heads, none.heads);
+  m.add("channels", shape.channels, none.channels);
+  m.add("kernel", shape.kernel, none.kernel);
+  m.add("window", shape.window, none.window);
+  m.add("output", shape.output, none.output);
+  m.add("logit_cap", shape.logit_cap, none.logit_cap);
+  m.add("residual_weight", shape.residual_weight, none.residual_weight);
+  m.add("norm_epsilon", shape.norm_epsilon, none.norm_epsilon);
+  m.add("clipped", shape.clipped, none.clipped);
+  return m.str();
+}
+
 void emit_segment(std::ostream& out, const Segment& segment, const std::string& prefix) {
   out << "constexpr Buffer " << prefix << "_buffers[] = {\n";
   for (const Buffer& buffer : segment.buffers)
@@ -162,6 +212,29 @@ void emit_segment(std::ostream& out, const Segment& segment, const std::string& 
   out << "};\n";
 }
 
+// The segment's tables; returns what they make.
+std::string segment_literal(std::ostream& out, const Segment& segment, const std::string& prefix) {
+  emit_segment(out, segment, prefix);
+  std::string bytes;
+  for (const std::int64_t region_bytes : segment.region_bytes) bytes += literal(region_bytes) + ", ";
+  return "Segment{" + prefix + "_buffers, " + (segment.steps.empty() ? "{}" : prefix + "_steps") + ", {" + bytes + "}}";
+}
+
+std::string tower_literal(std::ostream& out, const Tower& tower) {
+  const bool sees = tower.sense == Sense::vision;
+  const std::string segment = segment_literal(out, tower.segment, sees ? "vision" : "audio");
+  Members m;
+  m.add("sense", sees ? "Sense::vision" : "Sense::audio");
+  if (sees) m.add("vision", vision_literal(tower.vision));
+  else m.add("audio", audio_literal(tower.audio));
+  m.add("input_width", tower.input_width, 0);
+  m.add("tower_width", tower.tower_width, 0);
+  m.add("soft_width", tower.soft_width, 0);
+  m.add("max_rows", tower.max_rows, 0);
+  m.add("segment", segment);
+  return m.str();
+}
+
 }  // namespace
 
 void emit_graph(std::ostream& out, const Graph& graph, const std::string& symbol) {
@@ -170,7 +243,7 @@ void emit_graph(std::ostream& out, const Graph& graph, const std::string& symbol
   out << "constexpr WeightSlot weights[] = {\n";
   for (const WeightSlot& slot : graph.weights)
     out << "  {" << quoted(slot.name) << ", " << spelled(slot.owner) << ", " << spelled(slot.kind) << ", " << slot.experts << ", " << slot.rows << ", "
-        << slot.cols << "},\n";
+        << slot.cols << (slot.clipped ? ", true" : "") << "},\n";
   out << "};\n";
   std::string constants;
   for (std::size_t i = 0; i < graph.constants.size(); ++i) {
@@ -183,14 +256,11 @@ void emit_graph(std::ostream& out, const Graph& graph, const std::string& symbol
   out << "constexpr std::span<const float> constants[] = {" << constants << "};\n";
 
   std::string segments;
-  for (int id = 0; id < kSegmentCount; ++id) {
-    const std::string prefix(name_of(static_cast<SegmentId>(id)));
-    const Segment& segment = graph.segments[id];
-    emit_segment(out, segment, prefix);
-    std::string bytes;
-    for (const std::int64_t region_bytes : segment.region_bytes) bytes += literal(region_bytes) + ", ";
-    segments += "Segment{" + prefix + "_buffers, " + (segment.steps.empty() ? "{}" : prefix + "_steps") + ", {" + bytes + "}}, ";
-  }
+  for (int id = 0; id < kSegmentCount; ++id)
+    segments += segment_literal(out, graph.segments[id], std::string(name_of(static_cast<SegmentId>(id)))) + ", ";
+  std::string towers;
+  for (const Tower& tower : graph.towers) towers += "  " + tower_literal(out, tower) + ",\n";
+  if (!towers.empty()) out << "constexpr Tower towers[] = {\n" << towers << "};\n";
   if (graph.assistant)
     out << "constexpr AssistantShape assistant = {.text = " << shape_literal(graph.assistant->text)
         << ", .target_hidden = " << graph.assistant->target_hidden << ", .centroids = " << graph.assistant->centroids
@@ -200,7 +270,7 @@ void emit_graph(std::ostream& out, const Graph& graph, const std::string& symbol
       << quoted(graph.name) << ",\n  .shape = " << shape_literal(graph.shape) << ",\n  .assistant = "
       << (graph.assistant ? "&assistant" : "nullptr") << ",\n  .chunk_max = " << graph.chunk_max
       << ",\n  .verify_max = " << graph.verify_max << ",\n  .weights = weights,\n  .constants = constants,\n  .segments = {"
-      << segments << "},\n};\n\n}  // namespace lapidary::graph\n";
+      << segments << "},\n" << (towers.empty() ? "" : "  .towers = towers,\n") << "};\n\n}  // namespace lapidary::graph\n";
 }
 
 void emit_registry(std::ostream& out, const std::vector<std::string>& symbols) {

@@ -26,8 +26,6 @@ void add_once(std::vector<T>& list, T item) {
   if (!contains(list, item)) list.push_back(item);
 }
 
-bool is_pinned(ValueId value) { return value <= graph::kLastPinned; }
-
 void take_over(std::int32_t& mine, std::int32_t theirs) { if (!mine) mine = theirs; }
 void take_over(float& mine, float theirs) { if (mine == 0.0f) mine = theirs; }
 void take_over(bool& mine, bool theirs) { mine |= theirs; }
@@ -46,11 +44,12 @@ std::vector<int> all_of(const Members& members) {
 
 class Fusion {
  public:
-  explicit Fusion(const std::vector<Node>& nodes) : nodes_(nodes), flow_(nodes), group_of_(nodes.size(), -1) {
+  explicit Fusion(const Lowered& lowered)
+      : nodes_(lowered.nodes), last_pinned_(lowered.last_pinned), flow_(nodes_), group_of_(nodes_.size(), -1) {
     // Where several would do, that whose result was named first.
-    for (int node = 0; node < static_cast<int>(nodes.size()); ++node) by_kind_[nodes[node].kind].push_back(node);
+    for (int node = 0; node < static_cast<int>(nodes_.size()); ++node) by_kind_[nodes_[node].kind].push_back(node);
     for (auto& [kind, list] : by_kind_)
-      std::ranges::sort(list, {}, [&](int node) { return std::pair(nodes[node].out.empty() ? -1 : nodes[node].out[0], node); });
+      std::ranges::sort(list, {}, [&](int node) { return std::pair(nodes_[node].out.empty() ? -1 : nodes_[node].out[0], node); });
   }
 
   std::vector<Node> run() {
@@ -179,7 +178,7 @@ class Fusion {
           if (!contains(made, in)) add_once(step.in, in);
         for (const ValueId out : part.out) {
           made.push_back(out);
-          if (members.size() == 1 || contains(step.in, out) || is_pinned(out) || is_taken_outside(node, out)) add_once(step.out, out);
+          if (members.size() == 1 || contains(step.in, out) || out <= last_pinned_ || is_taken_outside(node, out)) add_once(step.out, out);
         }
         step.weights.insert(step.weights.end(), part.weights.begin(), part.weights.end());
         graph::for_each_dim([](const char*, auto& mine, const auto& theirs) { take_over(mine, theirs); }, step.dims, part.dims);
@@ -193,6 +192,7 @@ class Fusion {
   }
 
   const std::vector<Node>& nodes_;
+  const ValueId last_pinned_;
   const Flow flow_;
   std::map<Primitive, std::vector<int>> by_kind_;
   std::vector<int> group_of_;  // by node; -1 = none yet
@@ -204,7 +204,7 @@ void join_products(Lowered& lowered) {
   auto& nodes = lowered.nodes;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto joins = [&](const Node& node) {
-      return node.fused == Op::linear && !is_pinned(node.out[0]) && node.in == nodes[i].in && node.rows == nodes[i].rows &&
+      return node.fused == Op::linear && node.out[0] > lowered.last_pinned && node.in == nodes[i].in && node.rows == nodes[i].rows &&
              node.layer == nodes[i].layer;
     };
     if (!joins(nodes[i])) continue;
@@ -247,7 +247,7 @@ void join_products(Lowered& lowered) {
 }  // namespace
 
 void fuse(Lowered& lowered) {
-  lowered.nodes = Fusion(lowered.nodes).run();
+  lowered.nodes = Fusion(lowered).run();
   join_products(lowered);
 }
 

@@ -2,7 +2,7 @@
 #include <cassert>
 
 #include "checkpoint/pair.hpp"
-#include "stages.hpp"
+#include "primitives.hpp"
 
 namespace lapidary::codegen {
 namespace {
@@ -17,11 +17,11 @@ using graph::SegmentId;
 using graph::WeightClass;
 using graph::WeightId;
 
-class Lowering {
+class Lowering : Primitives {
  public:
   Lowering(const Model& model, const graph::Shape& shape, Owner owner, Weights& weights)
-      : model_(model), shape_(shape), owner_(owner), weights_(weights),
-        region_(owner == Owner::assistant ? Region::draft : Region::rows) {
+      : Primitives(owner, weights, owner == Owner::assistant ? Region::draft : Region::rows, shape.norm_epsilon), model_(model),
+        shape_(shape) {
     const std::int64_t hidden_bytes = model.shape.hidden * std::int64_t{sizeof(float)};
     result_.values = {{"h", Region::rows, hidden_bytes},
                       {"hidden", Region::outputs, hidden_bytes},
@@ -47,47 +47,16 @@ class Lowering {
   }
 
  private:
-  ValueId value(std::string name, std::int64_t width) {
-    result_.values.push_back({std::move(name), region_, width * std::int64_t{sizeof(float)}});
-    return static_cast<ValueId>(result_.values.size() - 1);
-  }
-
-  Node& add(Primitive kind, std::vector<ValueId> in, std::vector<ValueId> out, std::vector<WeightId> weights, Dims dims) {
-    Node node;
-    node.kind = kind;
-    node.rows = rows_;
-    node.layer = layer_;
-    node.in = std::move(in);
-    node.out = std::move(out);
-    node.weights = std::move(weights);
-    node.dims = dims;
-    node.dims.epsilon = shape_.norm_epsilon;
-    return result_.nodes.emplace_back(std::move(node));
-  }
-
   std::string in_layer(const char* name) const { return "layers." + std::to_string(layer_) + "." + name; }
-  WeightId matrix(const std::string& name, int rows, int cols) {
-    return weights_.find_or_add({name, owner_, WeightClass::matrix, 0, rows, cols});
-  }
   WeightId embedding(const std::string& name, int rows, int cols) {
     return weights_.find_or_add({name, owner_, WeightClass::embedding, 0, rows, cols});
   }
   WeightId expert_matrix(const std::string& name, int rows, int cols) {
     return weights_.find_or_add({name, owner_, WeightClass::experts, shape_.experts, rows, cols});
   }
-  WeightId vector(const std::string& name, int cols) {
-    return weights_.find_or_add({name, owner_, WeightClass::vector, 0, 1, cols});
-  }
-
   ValueId linear(const char* name, ValueId in, const std::string& weight, int n, int k) {
     const ValueId out = value(name, n);
     add(Primitive::linear, {in}, {out}, {matrix(weight, n, k)}, {.k = k, .n = {n}});
-    return out;
-  }
-
-  ValueId norm(const char* name, ValueId in, const std::string& weight, int n) {
-    const ValueId out = value(name, n);
-    add(Primitive::rms_norm, {in}, {out}, {vector(weight, n)}, {.n = {n}});
     return out;
   }
 
@@ -311,13 +280,7 @@ class Lowering {
 
   const Model& model_;
   const graph::Shape shape_;
-  const Owner owner_;
-  Weights& weights_;
-  Region region_;
   ValueId h_ = graph::kResidual;  // the residual stream
-  Lowered result_;
-  RowSet rows_ = RowSet::chunk;
-  std::int16_t layer_ = graph::kOutsideLayers;
   std::vector<ValueId> angles_;  // by Model::frequencies
   ValueId per_layer_ = graph::kNone;
 };

@@ -29,7 +29,7 @@ std::vector<Life> lives_of(const Lowered& lowered) {
     for (const ValueId value : lowered.nodes[step].in) touch(value);
     for (const ValueId value : lowered.nodes[step].out) touch(value);
   }
-  for (ValueId pinned = 0; pinned <= graph::kLastPinned; ++pinned)
+  for (ValueId pinned = 0; pinned <= lowered.last_pinned; ++pinned)
     lives[pinned] = {0, static_cast<int>(lowered.nodes.size())};
   return lives;
 }
@@ -45,7 +45,7 @@ Placement offsets_of(const Lowered& lowered, const std::vector<Life>& lives) {
   std::vector<ValueId> order;
   for (ValueId value = 0; value < static_cast<ValueId>(lowered.values.size()); ++value)
     if (lives[value].first >= 0) order.push_back(value);
-  std::sort(order.begin() + graph::kLastPinned + 1, order.end(), [&](ValueId a, ValueId b) {
+  std::sort(order.begin() + lowered.last_pinned + 1, order.end(), [&](ValueId a, ValueId b) {
     const auto bytes_a = lowered.values[a].row_bytes, bytes_b = lowered.values[b].row_bytes;
     return bytes_a != bytes_b ? bytes_a > bytes_b : a < b;
   });

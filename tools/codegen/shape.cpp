@@ -1,4 +1,5 @@
 // Stage 1: read the description of a model, validate it, and compute every constant that follows from it.
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -35,6 +36,21 @@ void add_frequencies(Model& model, const graph::Shape& shape) {
   }
 }
 
+std::vector<float> grid_frequencies(const graph::VisionShape& vision) {
+  std::vector<float> values;
+  const int half = vision.head_dim / 2;  // of a head turns by the column, the other by the row
+  for (int i = 0; i < half / 2; ++i) values.push_back(static_cast<float>(std::pow(vision.rope_theta, -2.0 * i / half)));
+  return values;
+}
+
+std::vector<float> distance_frequencies(const graph::AudioShape& audio) {
+  constexpr double kLongest = 10000.0;
+  std::vector<float> values;
+  const int count = audio.hidden / 2;
+  for (int i = 0; i < count; ++i) values.push_back(static_cast<float>(std::exp(-i * std::log(kLongest) / std::max(count - 1, 1))));
+  return values;
+}
+
 void derive(Model& model) {
   const graph::Shape& shape = model.shape;
   model.embedding_scale = rounded(std::sqrt(shape.hidden));
@@ -42,6 +58,8 @@ void derive(Model& model) {
   model.inverse_root_hidden = static_cast<float>(1.0 / std::sqrt(shape.hidden));
   add_frequencies(model, shape);
   if (model.assistant) add_frequencies(model, model.assistant->text);
+  if (model.vision) model.grid_frequencies = grid_frequencies(*model.vision);
+  if (model.audio) model.distance_frequencies = distance_frequencies(*model.audio);
 }
 
 std::int32_t parameter(simdjson::dom::object description, const char* key, std::int32_t fallback, std::int32_t most,
@@ -82,6 +100,14 @@ std::int16_t Model::frequencies_of(const graph::Shape& shape, const graph::Layer
   return graph::kNone;
 }
 
+std::vector<std::span<const float>> Model::constants() const {
+  std::vector<std::span<const float>> all;
+  for (const Frequencies& one : frequencies) all.push_back(one.values);
+  for (const std::vector<float>* one : {&grid_frequencies, &distance_frequencies})
+    if (!one->empty()) all.push_back(*one);
+  return all;
+}
+
 Model read_model(const std::string& path, const std::string& assistant) {
   const std::string text = config_text(path);
   simdjson::dom::parser parser;
@@ -96,6 +122,8 @@ Model read_model(const std::string& path, const std::string& assistant) {
   const Config config = parse_config(config_json, path);
   if (config.assistant) fail(ErrorKind::unsupported, path, "expected a target model, got an assistant");
   model.shape = config.shape;
+  model.vision = config.vision;
+  model.audio = config.audio;
 
   std::string_view name;
   model.name = description["name"].get(name) ? name_from(path) : std::string(name);

@@ -3,6 +3,7 @@
 //   offsets and dependencies   emit: everything -> constexpr C++
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -19,6 +20,8 @@ struct Model {
   std::int32_t verify_max = 0;
   graph::Shape shape;
   std::optional<graph::AssistantShape> assistant;
+  std::optional<graph::VisionShape> vision;
+  std::optional<graph::AudioShape> audio;
 
   float embedding_scale = 0;       // sqrt(hidden), rounded to bf16
   float ple_table_scale = 0;       // sqrt(ple_width), rounded to bf16
@@ -33,6 +36,14 @@ struct Model {
 
   // Into `frequencies`: those of a layer of this model or its assistant.
   std::int16_t frequencies_of(const graph::Shape& shape, const graph::LayerShape& layer) const;
+
+  // Those of the towers: of a patch's column or row [head_dim / 4], of a frame's distance [hidden / 2]; empty where there is none.
+  std::vector<float> grid_frequencies, distance_frequencies;
+
+  // All of these, as steps count them.
+  std::vector<std::span<const float>> constants() const;
+  std::int16_t grid_constants() const { return static_cast<std::int16_t>(frequencies.size()); }
+  std::int16_t distance_constants() const { return static_cast<std::int16_t>(frequencies.size() + !grid_frequencies.empty()); }
 };
 
 using ValueId = int;  // into Lowered::values
@@ -60,6 +71,7 @@ struct Node {
 struct Lowered {
   std::vector<Value> values;  // the first ones are the pinned buffers of graph.hpp
   std::vector<Node> nodes;
+  ValueId last_pinned = graph::kLastPinned;
 };
 
 struct Slot {
@@ -67,6 +79,7 @@ struct Slot {
   graph::Owner owner{};
   graph::WeightClass kind{};
   std::int32_t experts = 0, rows = 0, cols = 0;
+  bool clipped = false;
 };
 
 // The weights a model needs, found by name while lowering; every segment shares them.
@@ -86,6 +99,8 @@ struct Placed {
 // `path`: a graph description, a config.json, or a checkpoint folder; `assistant` likewise or empty.
 Model read_model(const std::string& path, const std::string& assistant);
 Lowered lower(const Model& model, graph::SegmentId segment, Weights& weights);
+std::vector<graph::Tower> towers_of(const Model& model);  // without their segments
+Lowered lower_tower(const Model& model, const graph::Tower& tower, Weights& weights);
 void fuse(Lowered& lowered);
 Placed place(const Lowered& lowered);
 
@@ -100,7 +115,10 @@ class Built {
  private:
   Model model_;
   Weights weights_;
-  std::vector<Placed> segments_;
+  graph::Segment segment_of(Lowered lowered);
+
+  std::vector<std::unique_ptr<Placed>> placed_;
+  std::vector<graph::Tower> towers_;
   std::vector<graph::WeightSlot> slots_;
   std::vector<std::span<const float>> constants_;
   graph::Graph graph_;
