@@ -8,7 +8,7 @@ groups of 64), mxfp4, nvfp4 or bf16, which make a folder OUT, or gguf-q4_0 or gg
 spend 4.5 bits on a weight, mlx8 and gguf-q8_0 8.5; only routers differ, as published (8.5 in MLX, 32 in GGUF).
 
 --layers keeps the widths and cuts the depth of a shape without shared keys and values; lapidary reads such a checkpoint in
-a build with -Dextra_graphs=OUT. All have the vocabulary of Gemma 4.
+a build with -Dextra_graphs=OUT. All have the vocabulary of Gemma 4; folders have the towers too, in bfloat16 as MLX keeps them.
 
 Speed does not depend on what weights say, as long as activations stay near one and the experts of a mixture take turns. So
 nothing is computed for a weight: a few megabytes of random groups are made once and written again and again.
@@ -133,6 +133,83 @@ def tensors_of(text):
             yield replace(t, mlx=t.mlx and f"layers.{i}.{t.mlx}", gguf=t.gguf and f"blk.{i}.{t.gguf}")
 
 
+def vision_tensors(vision, hidden):
+    """Those of a tower that sees, and whether a packing leaves them alone. Names begin where the file's do."""
+    if vision["model_type"] == "gemma4_unified_vision":
+        width, pixels = vision["mm_embed_dim"], (vision["patch_size"] * vision["pooling_kernel_size"]) ** 2 * 3
+        for name, size in (("patch_ln1", pixels), ("patch_ln2", width), ("pos_norm", width)):
+            yield Tensor(f"vision_embedder.{name}.weight", "", (size,)), True
+            yield Tensor(f"vision_embedder.{name}.bias", "", (size,), 0.1), True
+        yield Tensor("vision_embedder.patch_dense", "", (width, pixels)), False
+        yield Tensor("vision_embedder.patch_dense.bias", "", (width,), 0.1), True
+        yield Tensor("vision_embedder.pos_embedding", "", (vision["mm_posemb_size"], 2, width), 0.1), True
+        yield Tensor("embed_vision.embedding_projection", "", (hidden, width)), False
+        return
+    width, ffn, dim = vision["hidden_size"], vision["intermediate_size"], vision["head_dim"]
+    heads = vision["num_attention_heads"] * dim
+    yield Tensor("vision_tower.patch_embedder.input_proj", "", (width, vision["patch_size"] ** 2 * 3)), True
+    yield Tensor("vision_tower.patch_embedder.position_embedding_table", "", (2, vision["position_embedding_size"], width), 0.1), True
+    for i in range(vision["num_hidden_layers"]):
+        layer = f"vision_tower.encoder.layers.{i}."
+        for name in ("input", "post_attention", "pre_feedforward", "post_feedforward"):
+            yield Tensor(f"{layer}{name}_layernorm.weight", "", (width,)), True
+        for name in ("q", "k"):
+            yield Tensor(f"{layer}self_attn.{name}_norm.weight", "", (dim,), dim ** -0.25), True
+        for name, shape in (("self_attn.q_proj", (heads, width)), ("self_attn.k_proj", (heads, width)), ("self_attn.v_proj", (heads, width)),
+                            ("self_attn.o_proj", (width, heads)), ("mlp.gate_proj", (ffn, width)), ("mlp.up_proj", (ffn, width)),
+                            ("mlp.down_proj", (width, ffn))):
+            yield from clipped(layer + name, shape, vision["use_clipped_linears"])
+    if vision["standardize"]:
+        yield Tensor("vision_tower.std_bias", "", (width,), 0.1), True
+        yield Tensor("vision_tower.std_scale", "", (width,)), True
+    yield Tensor("embed_vision.embedding_projection", "", (hidden, width)), False
+
+
+def clipped(name, shape, has_bounds):
+    yield Tensor(name + ".linear", "", shape), True
+    for bound, value in (("input_min", -30.0), ("input_max", 30.0), ("output_min", -50.0), ("output_max", 50.0)) if has_bounds else ():
+        yield Tensor(f"{name}.{bound}", "", (), value), True
+
+
+def audio_tensors(audio, hidden):
+    """As vision_tensors, of a tower that hears."""
+    if audio["model_type"] == "gemma4_unified_audio":
+        yield Tensor("embed_audio.embedding_projection", "", (hidden, audio["audio_embed_dim"])), False
+        return
+    width, (first, second), out = audio["hidden_size"], audio["subsampling_conv_channels"], audio["output_proj_dims"]
+    sampling = "audio_tower.subsample_conv_projection."
+    yield Tensor(sampling + "layer0.conv.weight", "", (first, 3, 3, 1), 0.3), True
+    yield Tensor(sampling + "layer1.conv.weight", "", (second, 3, 3, first), (9 * first) ** -0.5), True
+    for i, size in enumerate((first, second)):
+        yield Tensor(f"{sampling}layer{i}.norm.weight", "", (size,)), True
+    yield Tensor(sampling + "input_proj_linear", "", (width, 32 * second)), True
+    for i in range(audio["num_hidden_layers"]):
+        layer = f"audio_tower.layers.{i}."
+        for name in ("feed_forward1.pre_layer_norm", "feed_forward1.post_layer_norm", "feed_forward2.pre_layer_norm",
+                     "feed_forward2.post_layer_norm", "norm_pre_attn", "norm_post_attn", "norm_out", "lconv1d.pre_layer_norm", "lconv1d.conv_norm"):
+            yield Tensor(f"{layer}{name}.weight", "", (width,)), True
+        yield Tensor(layer + "self_attn.per_dim_scale", "", (width // audio["num_attention_heads"],), 0.1), True
+        yield Tensor(layer + "self_attn.relative_k_proj", "", (width, width)), True
+        yield Tensor(layer + "lconv1d.depthwise_conv1d.weight", "", (width, audio["conv_kernel_size"], 1), 0.4), True
+        for name, shape in (("self_attn.q_proj", (width, width)), ("self_attn.k_proj", (width, width)), ("self_attn.v_proj", (width, width)),
+                            ("self_attn.post", (width, width)), ("lconv1d.linear_start", (2 * width, width)),
+                            ("lconv1d.linear_end", (width, width)),
+                            *((f"feed_forward{half}.ffw_layer_{part}", shape) for half in (1, 2)
+                              for part, shape in ((1, (4 * width, width)), (2, (width, 4 * width))))):
+            yield from clipped(layer + name, shape, audio["use_clipped_linears"])
+    yield Tensor("audio_tower.output_proj", "", (out, width)), True
+    yield Tensor("audio_tower.output_proj.bias", "", (out,), 0.1), True
+    yield Tensor("embed_audio.embedding_projection", "", (hidden, out)), False
+
+
+def tower_tensors(config):
+    hidden = config["text_config"]["hidden_size"]
+    if config.get("vision_config"):
+        yield from vision_tensors(config["vision_config"], hidden)
+    if config.get("audio_config"):
+        yield from audio_tensors(config["audio_config"], hidden)
+
+
 def interleave(columns):
     out = bytearray(len(columns) * RING_GROUPS)
     for i, column in enumerate(columns):
@@ -240,6 +317,18 @@ def mlx_entries(text, packing, rings):
             yield from (ROUTERS if t.is_router else packing).entries(name, t, rings)
 
 
+def tower_entries(config, packing, rings):
+    for t, stays_plain in tower_tensors(config):
+        name = t.mlx
+        if t.shape == ():
+            yield Entry(name, "BF16", (), 2, partial(bytes, struct.pack("<f", t.value)[2:]), name)
+        elif stays_plain or not packing:
+            whole = t.is_vector or len(t.shape) > 2  # named in full, as convolutions and tables are
+            yield Entry(name if whole else name + ".weight", "BF16", t.shape, 2 * t.count, partial(rings.bf16, t.value, t.is_vector), name)
+        else:
+            yield from packing.entries(name, t, rings)
+
+
 def shards_of(entries):
     shards, total = collections.defaultdict(list), 0
     for entry in entries:
@@ -274,7 +363,7 @@ def write_mlx(folder, config, packing, rings):
         config = {**config, "quantization": quantization}
     (folder / "config.json").write_text(json.dumps(config, indent=1))
     (folder / "tokenizer.json").write_bytes(tokenizer_json())
-    shards = shards_of(mlx_entries(text, packing, rings))
+    shards = shards_of(itertools.chain(mlx_entries(text, packing, rings), tower_entries(config, packing, rings)))
     for name, entries in shards.items():
         write_safetensors(folder / name, entries)
     index = {entry.name: name for name, entries in shards.items() for entry in entries}

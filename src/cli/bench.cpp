@@ -27,7 +27,7 @@ struct BenchFlags {
   std::vector<int> widths;
   std::vector<int> sessions;
   int depth = 0;
-  bool ops = false, json = false, peer_lines = false;
+  bool towers = false, ops = false, json = false, peer_lines = false;
   std::string timeline;
 };
 
@@ -324,8 +324,13 @@ void add_bench(CLI::App& app) {
   CLI::Option* drafts = flags->drafts.add_to(*command);
   for (const char* other : {"--prompt", "--generate", "--widths", "--sessions", "--ops", "--timeline", "--peer-lines"})
     drafts->excludes(command->get_option(other));
+  CLI::Option* towers = command->add_flag("--towers", flags->towers, "time of a picture of 768 x 768 and of 30 s of sound, in place of texts");
+  for (const char* other : {"--prompt", "--generate", "--depth", "--widths", "--sessions", "--ops", "--timeline", "--peer-lines"})
+    towers->excludes(command->get_option(other));
+  towers->excludes(drafts);
   command->callback([flags] {
-    if (flags->drafts.acceptances.empty()) Bench(*flags).run();
+    if (flags->towers) bench_towers(flags->model, flags->json);
+    else if (flags->drafts.acceptances.empty()) Bench(*flags).run();
     else bench_drafts(flags->model, flags->drafts, flags->depth, flags->json);
   });
 }

@@ -35,4 +35,7 @@ struct DraftBenchFlags {
 // What the choice of how much to draft makes of such drafts, against plain decoding and every fixed number of drafts.
 void bench_drafts(ModelFlags model, const DraftBenchFlags& flags, int depth, bool json);
 
+// A picture and a sound through their towers.
+void bench_towers(const ModelFlags& model, bool json);
+
 }  // namespace lapidary::cli

@@ -6,6 +6,7 @@
 #include "cli/answer.hpp"
 #include "cli/answerer.hpp"
 #include "cli/commands.hpp"
+#include "cli/flags.hpp"
 #include "cli/input.hpp"
 #include "cli/line_reader.hpp"
 #include "cli/printer.hpp"

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "cli/commands.hpp"
+#include "cli/inspect_towers.hpp"
 #include "cli/model.hpp"
 #include "cli/size_text.hpp"
 #include "cpu/backend.hpp"
@@ -67,12 +68,12 @@ std::string count_text(std::size_t count) {
   return text;
 }
 
-// Numbers that were learnt; those of an assistant are not the model's.
+// Numbers that were learnt; those of an assistant are not the model's, towers stand by themselves.
 std::size_t parameters_of(const link::Program& program) {
   std::size_t count = 0;
   for (std::size_t id = 0; id < program.graph->weights.size(); ++id) {
     const graph::WeightSlot& slot = program.graph->weights[id];
-    if (slot.owner == graph::Owner::assistant) continue;
+    if (slot.owner != graph::Owner::target) continue;
     const link::Matrix& matrix = program.matrices[id];
     count += matrix.values ? static_cast<std::size_t>(std::max(1, matrix.experts)) * matrix.rows * matrix.cols : slot.cols;
   }
@@ -100,7 +101,7 @@ std::vector<ClassRow> classes_of(const link::Program& program) {
   for (std::size_t id = 0; id < program.graph->weights.size(); ++id) {
     const graph::WeightSlot& slot = program.graph->weights[id];
     const bool assistants = slot.owner == graph::Owner::assistant;
-    if (assistants && !program.assistant) continue;
+    if ((assistants && !program.assistant) || is_tower(slot.owner)) continue;
     const bool is_matrix = program.matrices[id].values != nullptr;
     const std::string part = (assistants ? "assistant " : "") + (is_matrix ? part_of(slot.name) : "norms and scales");
     const std::string storage = storage_of(program, static_cast<graph::WeightId>(id));
@@ -133,7 +134,11 @@ void print_weights(const link::Program& program) {
 
 std::string listing_of(const link::Program& program) {
   std::ostringstream out;
+  const std::vector<link::Matrix> towers = tower_matrices(program);
   graph::write_listing(out, *program.graph, [&](const graph::Step& step, graph::WeightId id) {
+    const link::Matrix& tower = towers[static_cast<std::size_t>(id)];
+    const bool row = info_of(step.op).reads == graph::Reads::row;
+    if (tower.values) return graph::WeightFacts{name_of(tower.storage), static_cast<std::int64_t>(row ? tower.row_bytes : tower.total_bytes())};
     return graph::WeightFacts{storage_of(program, id), link::bytes_per_row(program, step, id)};
   });
   return out.str();
@@ -165,7 +170,7 @@ void print_text(const link::Program& program, const InstructionsFlag& instructio
             << cost.steps << "\n  K/V            " << size_text(plan.kv_bytes_per_token) << "\n\nmemory for " << plan.context_tokens
             << " tokens, prompt chunks of " << plan.chunk_rows << "\n  weights mapped " << size_text(plan.weights_mapped_bytes)
             << "\n  K/V            " << size_text(plan.kv_bytes) << ", " << plan.kv_format.name << "\n  arena          " << size_text(plan.arena_bytes)
-            << "\n  constants      " << size_text(plan.constants_bytes) << "\n  repacked       " << size_text(plan.repacked_bytes)
+            << (plan.tower_bytes ? "\n  towers         " + size_text(plan.tower_bytes) : "") << "\n  constants      " << size_text(plan.constants_bytes) << "\n  repacked       " << size_text(plan.repacked_bytes)
             << "\n  threads        " << size_text(plan.room_bytes) << "\n  text           " << size_text(plan.text_bytes)
             << "\n  anonymous      " << size_text(plan.anonymous_bytes()) << "\n";
   if (program.assistant) {
@@ -173,6 +178,7 @@ void print_text(const link::Program& program, const InstructionsFlag& instructio
     std::cout << "\nassistant " << program.assistant->folder << ", per draft\n  weights        "
               << size_text(static_cast<std::size_t>(draft.weight_bytes)) << "\n  steps          " << draft.steps << "\n";
   }
+  print_towers(program);
   if (const link::Manifest* gem = engine::gem()) print_cut(*gem);
   if (with_graph) std::cout << "\n" << listing_of(program);
 }
@@ -211,6 +217,7 @@ Value json_of(const link::Program& program, const InstructionsFlag& instructions
                                {"kv_bytes", bytes(plan.kv_bytes)},
                                {"kv_format", plan.kv_format.name},
                                {"arena_bytes", bytes(plan.arena_bytes)},
+                               {"tower_bytes", bytes(plan.tower_bytes)},
                                {"constants_bytes", bytes(plan.constants_bytes)},
                                {"repacked_bytes", bytes(plan.repacked_bytes)},
                                {"thread_bytes", bytes(plan.room_bytes)},
@@ -224,6 +231,7 @@ Value json_of(const link::Program& program, const InstructionsFlag& instructions
                                                    {"weight_bytes_per_draft", draft.weight_bytes},
                                                    {"steps_per_draft", bytes(draft.steps)}});
   }
+  if (!program.graph->towers.empty()) object.emplace_back("towers", json_of_towers(program));
   if (const link::Manifest* gem = engine::gem()) object.emplace_back("cut", json_of(*gem));
   if (!with_graph) return object;
   Value::Array steps;

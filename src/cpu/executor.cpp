@@ -14,6 +14,7 @@
 #include "cpu/kernels.hpp"
 #include "cpu/linear_q8.hpp"
 #include "cpu/maxima.hpp"
+#include "cpu/product_limit.hpp"
 #include "cpu/q8_steps.hpp"
 #include "cpu/read_limit.hpp"
 #include "cpu/team.hpp"
@@ -141,6 +142,10 @@ class CpuExecutor final : public link::Executor {
   }
 
   link::ReadLimit measure_read_limit() override { return cpu::measure_read_limit(program_.plan.threads); }
+
+  double measure_product_limit() override {
+    return cpu::measure_product_limit(team_, program_.numeric == link::Numeric::fast ? instructions_.tower_products : nullptr);
+  }
 
  private:
   std::span<Guest> guests() { return std::span(guests_).first(guest_count_); }

@@ -169,6 +169,9 @@ class Executor {
 
   // How fast its device reads memory: what decoding is measured against. Takes a moment.
   virtual ReadLimit measure_read_limit() = 0;
+
+  // How many numbers its device multiplies in a second: what towers are measured against. 0 where nobody knows.
+  virtual double measure_product_limit() { return 0; }
 };
 
 }  // namespace lapidary::link
