@@ -7,7 +7,6 @@
 
 constant int kKvRanges [[function_constant(44)]];  // 1: a threadgroup has all ranges; else the one that the grid's z says
 
-constexpr constant int kKvTile = 64;     // positions
 constexpr constant int kKvRange = 2048;  // positions
 constexpr constant int kKvSimds = 8;     // simdgroups of a threadgroup
 
@@ -33,10 +32,50 @@ inline ulong partial_offset(constant Step& step, int row, int head, int range) {
 template <int kChunks>
 inline bool in_head(int i) { return kHeadDim == kChunks * 128 || i < kHeadDim; }
 
-// tile: where K or V of a tile begins; at: elements from there on, a multiple of 4
-inline float4 load_kv(device const uchar* tile, int at) {
-  if (kKvFormat == kKvBf16) return as_type<float4>(uint4(((device const ushort4*)tile)[at / 4]) << 16);
+// Four components from i on of a key or value: numbers, or codes before their scale. tile: where it begins; size: components
+inline float4 load_kv(device const uchar* tile, int code, int size, int key, int i) {
+  const int at = key * size + i;
+  if (code == kKvQ8) return float4(((device const char4*)tile)[at / 4]);
+  if (code == kKvQ4) {
+    const bool high = i >= size / 2;
+    const uchar4 bytes = ((device const uchar4*)tile)[(key * (size / 2) + (high ? i - size / 2 : i)) / 4];
+    const uchar4 nibbles = high ? bytes >> uchar4(4) : bytes & uchar4(15);
+    return float4(q4_code(int(nibbles.x)), q4_code(int(nibbles.y)), q4_code(int(nibbles.z)), q4_code(int(nibbles.w)));
+  }
+  if (code == kKvBf16) return as_type<float4>(uint4(((device const ushort4*)tile)[at / 4]) << 16);
   return ((device const float4*)tile)[at / 4];
+}
+
+// Queries as they meet codes: rotated, divided by the size. With one store `rotated` has the norm of the keys in it and nothing of the
+// components that turn, which are in `turned`. query: [heads][dim]; all threads of the threadgroup
+inline void rotate_queries(device const float* query, device const float* norm, int heads, int dim, threadgroup float* rotated,
+                           threadgroup float* turned, int index, int threads) {
+  const int half_dim = dim / 2, pairs = kKvTurned / 2;
+  for (int n = index; n < heads * dim; n += threads) {
+    const int head = n / dim, i = n % dim, pair = i % half_dim;
+    float x = query[n];
+    if (kKvTurned > 0) {
+      if (pair < pairs) {
+        const int to = i < half_dim ? pair : pair + pairs;
+        turned[head * kKvTurned + to] = x * code_sign(to);
+        x = 0.0f;
+      } else {
+        x *= norm[i];
+      }
+    }
+    rotated[n] = x * code_sign(i);
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  for (int head = 0; head < heads; ++head) {
+    hadamard(rotated + head * dim, dim, index, threads);
+    if (kKvTurned > 0) hadamard(turned + head * kKvTurned, kKvTurned, index, threads);
+  }
+}
+
+// A mixture of codes by the sum of its probabilities, rotated back. mixed: [kHeadDim]; all threads of the threadgroup
+inline void rotate_back(threadgroup float* mixed, device float* result, int index, int threads) {
+  hadamard(mixed, kHeadDim, index, threads);
+  for (int i = index; i < kHeadDim; i += threads) result[i] = mixed[i] * code_sign(i) * (1.0f / float(kHeadDim));
 }
 
 // Half a step of a sum over lanes, for two values at once: of a in lanes without the bit, of b in those with it.
@@ -61,14 +100,19 @@ template <int kHeads, int kChunks>
 kernel void attention(constant Step& step [[buffer(0)]], device const Run& run [[buffer(1)]],
                       device const Row* rows [[buffer(2)]], device const float* in [[buffer(4)]],
                       device float* out [[buffer(8)]], device float* scratch [[buffer(12)]],
-                      device const uchar* keys [[buffer(28)]], device const uchar* values [[buffer(29)]],
+                      device const float* key_norm [[buffer(13)]], device const uchar* keys [[buffer(28)]],
+                      device const uchar* values [[buffer(29)]],
                       uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                       uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]]) {
   // What the simdgroups found in a range: largest scores and sums, and two of the registers with values at a time.
   threadgroup float most_of[kKvSimds][kHeads];
   threadgroup float sum_of[kKvSimds][kHeads];
   threadgroup float4 values_of[kKvSimds][2 * 32];
+  // Queries of codes, rotated; then the mixtures, to be rotated back.
+  threadgroup float rotated[kHeads * kChunks * 128];
+  threadgroup float turned[kHeads * kChunks * 64];
   constexpr int kRegisters = kHeads * kChunks, kPasses = (kRegisters + 1) / 2;
+  constexpr int kTurnedChunks = kChunks > 1 ? kChunks / 2 : 1;
   constexpr int kKeys = kHeads < 4 ? 8 : 4;  // taken together: as many as there are registers for
 
   const int row = int(group.y), first_head = int(group.x) * kHeads;
@@ -82,12 +126,27 @@ kernel void attention(constant Step& step [[buffer(0)]], device const Run& run [
   if (range_begin >= ranges) return;
 
   device const float* query = in_row(in, step.in[0], run, row) + first_head * kHeadDim;
-  float4 q[kRegisters];
+  if (kv_is_coded()) rotate_queries(query, key_norm, kHeads, step.head_dim, rotated, turned, int(index), kKvSimds * 32);
+  float4 q[kRegisters], turned_q[kHeads * kTurnedChunks];
 #pragma unroll
   for (int n = 0; n < kRegisters; ++n) {
-    const int i = n % kChunks * 128 + 4 * int(lane);
-    device const float* x = query + n / kChunks * kHeadDim + i;
-    q[n] = in_head<kChunks>(i) ? float4(x[0], x[1], x[2], x[3]) : float4(0.0f);
+    const int i = n % kChunks * 128 + 4 * int(lane), at = n / kChunks * kHeadDim + i;
+    if (!in_head<kChunks>(i)) {
+      q[n] = float4(0.0f);
+    } else if (kv_is_coded()) {
+      q[n] = float4(rotated[at], rotated[at + 1], rotated[at + 2], rotated[at + 3]) * (1.0f / float(kHeadDim));
+    } else {
+      device const float* x = query + at;
+      q[n] = float4(x[0], x[1], x[2], x[3]);
+    }
+  }
+  if (kKvTurned > 0) {
+#pragma unroll
+    for (int n = 0; n < kHeads * kTurnedChunks; ++n) {
+      const int i = n % kTurnedChunks * 128 + 4 * int(lane), at = n / kTurnedChunks * kKvTurned + i;
+      turned_q[n] = i < kKvTurned ? float4(turned[at], turned[at + 1], turned[at + 2], turned[at + 3]) * (1.0f / float(kKvTurned))
+                                  : float4(0.0f);
+    }
   }
 
   const int kv_head = first_head / (step.heads / step.kv_heads);
@@ -110,9 +169,10 @@ kernel void attention(constant Step& step [[buffer(0)]], device const Run& run [
     const int first_tile = from / kKvTile;
     for (int tile = first_tile + ((int(simd) - first_tile) & (kKvSimds - 1)); tile * kKvTile <= to; tile += kKvSimds) {
       // A tile is one run of ring slots: their number is a multiple of it.
-      const ulong tile_bytes = kv_offset(step, at.slot, kv_head, tile * kKvTile) * (kKvFormat == kKvBf16 ? 2 : 4);
-      device const uchar* k_tile = keys + tile_bytes;
-      device const uchar* v_tile = values + tile_bytes;
+      device const uchar* k_tile = keys + kv_tile(step, at.slot, kv_head, tile * kKvTile, kv_key_code(), kv_key_size());
+      device const uchar* v_tile = values + kv_tile(step, at.slot, kv_head, tile * kKvTile, kKvCode, kHeadDim);
+      device const float* k_scales = kv_scales(k_tile, kv_key_code(), kv_key_size());
+      device const float* v_scales = kv_scales(v_tile, kKvCode, kHeadDim);
       const int begin = max(from - tile * kKvTile, 0), end = min(to + 1 - tile * kKvTile, kKvTile);  // what is visible
 
       // Lane l has the scores of keys l and 32 + l. What is invisible is not read, the next visible key stands in for it.
@@ -129,15 +189,35 @@ kernel void attention(constant Step& step [[buffer(0)]], device const Run& run [
           for (int j = 0; j < kKeys; ++j) {
 #pragma unroll
             for (int h = 0; h < kHeads; ++h) dots[h][j] = 0.0f;
-            const int k_at = clamp(key + j, begin, end - 1) * kHeadDim;
+            const int k_at = clamp(key + j, begin, end - 1);
 #pragma unroll
             for (int c = 0; c < kChunks; ++c) {
               const int i = 128 * c + 4 * int(lane);
-              const float4 k = in_head<kChunks>(i) ? load_kv(k_tile, k_at + i) : float4(0.0f);
+              const float4 k = !in_head<kChunks>(i) ? float4(0.0f)
+                               : kKvTurned > 0      ? load_kv(v_tile, kKvCode, kHeadDim, k_at, i)
+                                                    : load_kv(k_tile, kv_key_code(), kHeadDim, k_at, i);
 #pragma unroll
               for (int h = 0; h < kHeads; ++h) {
                 const float4 x = q[h * kChunks + c];
                 dots[h][j] = fma(x.w, k.w, fma(x.z, k.z, fma(x.y, k.y, fma(x.x, k.x, dots[h][j]))));
+              }
+            }
+            if (kv_is_coded()) {
+              const float scale = kKvTurned > 0 ? v_scales[k_at] : k_scales[k_at];
+#pragma unroll
+              for (int h = 0; h < kHeads; ++h) dots[h][j] *= scale;
+            }
+            if (kKvTurned > 0) {
+              const float scale = k_scales[k_at];
+#pragma unroll
+              for (int c = 0; c < kTurnedChunks; ++c) {
+                const int i = 128 * c + 4 * int(lane);
+                const float4 k = i < kKvTurned ? load_kv(k_tile, kKvQ8, kKvTurned, k_at, i) * scale : float4(0.0f);
+#pragma unroll
+                for (int h = 0; h < kHeads; ++h) {
+                  const float4 x = turned_q[h * kTurnedChunks + c];
+                  dots[h][j] = fma(x.w, k.w, fma(x.z, k.z, fma(x.y, k.y, fma(x.x, k.x, dots[h][j]))));
+                }
               }
             }
           }
@@ -159,6 +239,13 @@ kernel void attention(constant Step& step [[buffer(0)]], device const Run& run [
         score[h][1] = precise::exp(score[h][1] - most_now);
         most[h] = most_now;
         sum[h] = fma(sum[h], keep, score[h][0] + score[h][1]);
+        if (kv_is_coded()) {  // what is invisible may have any scale
+#pragma unroll
+          for (int part = 0; part < 2; ++part) {
+            const int key = 32 * part + int(lane);
+            score[h][part] = key >= begin && key < end ? score[h][part] * v_scales[key] : 0.0f;
+          }
+        }
 #pragma unroll
         for (int c = 0; c < kChunks; ++c) mix[h * kChunks + c] *= keep;
       }
@@ -173,11 +260,11 @@ kernel void attention(constant Step& step [[buffer(0)]], device const Run& run [
             float p[kHeads];
 #pragma unroll
             for (int h = 0; h < kHeads; ++h) p[h] = simd_broadcast(score[h][part], ushort(kKeys * block + j));
-            const int v_at = clamp(key + j, begin, end - 1) * kHeadDim;
+            const int v_at = clamp(key + j, begin, end - 1);
 #pragma unroll
             for (int c = 0; c < kChunks; ++c) {
               const int i = 128 * c + 4 * int(lane);
-              const float4 v = in_head<kChunks>(i) ? load_kv(v_tile, v_at + i) : float4(0.0f);
+              const float4 v = in_head<kChunks>(i) ? load_kv(v_tile, kKvCode, kHeadDim, v_at, i) : float4(0.0f);
 #pragma unroll
               for (int h = 0; h < kHeads; ++h) mix[h * kChunks + c] = fma(float4(p[h]), v, mix[h * kChunks + c]);
             }
@@ -221,7 +308,9 @@ kernel void attention(constant Step& step [[buffer(0)]], device const Run& run [
     const int n = 2 * pass + int(index) / 128, h = n / kChunks, i = n % kChunks * 128 + int(index) % 128;
     if (n < kRegisters && i < kHeadDim) {
       if (kKvRanges == 1) {
-        result[h * kHeadDim + i] = total[pass].value / total[pass].sum;
+        const float value = total[pass].value / total[pass].sum;
+        if (kv_is_coded()) rotated[h * kHeadDim + i] = value;
+        else result[h * kHeadDim + i] = value;
       } else {
         device float* partial = scratch + partial_offset(step, row, first_head + h, range_begin);
         partial[4 + i] = total[pass].value;
@@ -231,6 +320,10 @@ kernel void attention(constant Step& step [[buffer(0)]], device const Run& run [
         }
       }
     }
+  }
+  if (kv_is_coded() && kKvRanges == 1) {
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (int h = 0; h < kHeads; ++h) rotate_back(rotated + h * kHeadDim, result + h * kHeadDim, int(index), kKvSimds * 32);
   }
 }
 
@@ -249,6 +342,7 @@ kernel void attention_merge(constant Step& step [[buffer(0)]], device const Run&
                             device const float* scratch [[buffer(12)]],
                             uint3 group [[threadgroup_position_in_grid]], uint3 size [[threads_per_threadgroup]],
                             uint index [[thread_index_in_threadgroup]]) {
+  threadgroup float mixed[kKvCodedMax];
   const int row = int(group.y), head = int(group.x);
   if (row >= rows_of(step, run)) return;
   const int ranges = row_of(step, run, rows, row).position / kKvRange + 1;
@@ -259,6 +353,12 @@ kernel void attention_merge(constant Step& step [[buffer(0)]], device const Run&
       device const float* partial = scratch + partial_offset(step, row, head, range);
       total = merged(total, Mixture{partial[0], partial[1], partial[4 + i]});
     }
-    result[i] = total.value / total.sum;
+    const float value = total.value / total.sum;
+    if (kv_is_coded()) mixed[i] = value;
+    else result[i] = value;
+  }
+  if (kv_is_coded()) {
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    rotate_back(mixed, result, int(index), int(size.x));
   }
 }

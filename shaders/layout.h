@@ -60,8 +60,9 @@ enum Coding {
   kMxfp4 = 9, kNvfp4 = 10, kMxfp8 = 11
 };
 
-// As link::KvFormat.
-enum KvFormats { kKvF32 = 0, kKvBf16 = 1 };
+// As link::KvCode: of a layer's values. Keys are the same, but q8 where values are codes.
+enum KvCodes { kKvF32 = 0, kKvBf16 = 1, kKvQ8 = 2, kKvQ4 = 3 };
+enum KvSizes { kKvTile = 64, kKvCodedMax = 512 };  // positions of a tile; components of a head that is coded
 
 enum RowsOfStep { kAllRows = 0, kOutputRows = 1, kOneRow = 2 };
 
@@ -73,7 +74,7 @@ struct Step {
   Operand in[4];
   Operand out[4];
   MatrixLayout matrix[3];
-  ulong kv_slot_elements;   // from one session slot to the next
+  ulong kv_slot_bytes;      // from one session slot to the next
   int rows;                 // RowsOfStep
   int kv_capacity;
   int has_scalar;           // residual_norm: the factor w1 is there

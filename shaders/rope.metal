@@ -1,12 +1,118 @@
 // Rotary positions, and what becomes of the projections of a row: queries, keys and values of its heads.
 
 constant int kHeadDim [[function_constant(42)]];
-constant int kKvFormat [[function_constant(43)]];  // KvFormats
+constant int kKvCode [[function_constant(43)]];    // KvCodes
+constant int kKvTurned [[function_constant(45)]];  // components of a stored key where the others are made from values; else 0
 
-// The K or V of a head at a position: elements from the base of the layer.
-inline ulong kv_offset(constant Step& step, int slot, int kv_head, int position) {
-  const ulong ring = ulong(kv_head) * ulong(step.kv_capacity) + ulong(position % step.kv_capacity);
-  return ulong(slot) * step.kv_slot_elements + ring * ulong(kHeadDim);
+inline bool kv_is_coded() { return kKvCode >= kKvQ8; }
+inline int kv_key_code() { return kv_is_coded() ? int(kKvQ8) : kKvCode; }
+inline int kv_key_size() { return kKvTurned > 0 ? kKvTurned : kHeadDim; }
+
+// Of so many components, without their scale.
+inline int kv_code_bytes(int code, int size) {
+  return code == kKvF32 ? 4 * size : code == kKvBf16 ? 2 * size : code == kKvQ8 ? size : size / 2;
+}
+
+// The tile of K or V that a position lies in: bytes from the base of the layer. Codes of 64 positions, then their scales.
+inline ulong kv_tile(constant Step& step, int slot, int kv_head, int position, int code, int size) {
+  const ulong ring = ulong(kv_head) * ulong(step.kv_capacity) + ulong(position % step.kv_capacity / kKvTile * kKvTile);
+  return ulong(slot) * step.kv_slot_bytes + ring * ulong(kv_code_bytes(code, size) + (code >= kKvQ8 ? 4 : 0));
+}
+inline device const float* kv_scales(device const uchar* tile, int code, int size) {
+  return (device const float*)(tile + kKvTile * kv_code_bytes(code, size));
+}
+
+// What a nibble of q4 stands for: magnitudes 6, 18, 31, 44, 58, 75, 96, 127, those below zero first, the largest first of these.
+inline float q4_code(int nibble) {
+  const int number = nibble < 8 ? 7 - nibble : nibble - 8;
+  const float magnitude = float(((number < 4 ? 0x2c1f1206u : 0x7f604b3au) >> uint(8 * (number & 3))) & 255u);
+  return nibble < 8 ? -magnitude : magnitude;
+}
+
+// The signs of the rotation of codes, as numeric/kv_codes.hpp has them.
+inline float code_sign(int i) { return popcount(uint(i & (i >> 1))) & 1u ? -1.0f : 1.0f; }
+
+// y = H y: butterflies of distance n/2, n/4, ..., 1, by all threads of the threadgroup, which wait for each other at its end.
+inline void hadamard(threadgroup float* y, int n, int index, int threads) {
+  for (int h = n / 2; h >= 1; h /= 2) {
+    for (int i = index; i < n / 2; i += threads) {
+      const int at = i / h * 2 * h + i % h;
+      const float a = y[at], b = y[at + h];
+      y[at] = a + b;
+      y[at + h] = a - b;
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+  }
+}
+
+// t[0] = the sum of t by halves, t[i] += t[i + h]; all threads, likewise.
+inline float sum_by_halves(threadgroup float* t, int n, int index) {
+  for (int h = n / 2; h >= 1; h /= 2) {
+    if (index < h) t[index] = t[index] + t[index + h];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+  }
+  const float sum = t[0];
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  return sum;
+}
+
+// Codes of rotated numbers, and their scale: numeric/kv_codes.hpp to the bit. Thread i has components i and i + n/2.
+// y, t: [n], t is used up; codes: of the position; scale: its place
+inline void encode(threadgroup const float* y, threadgroup float* t, int n, int code, device uchar* codes, device float* scale, int i) {
+  const int pairs = n / 2;
+  const bool mine = i < pairs;
+  // Bits of magnitudes sort as the numbers do, and what is no number above them.
+  threadgroup uint* bits = (threadgroup uint*)t;
+  const float a = mine ? y[i] : 0.0f, b = mine ? y[i + pairs] : 0.0f;
+  if (mine) bits[i] = max(as_type<uint>(a) & 0x7fffffffu, as_type<uint>(b) & 0x7fffffffu);
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  for (int h = pairs / 2; h >= 1; h /= 2) {
+    if (i < h) bits[i] = max(bits[i], bits[i + h]);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+  }
+  const uint most_bits = bits[0];
+  const float most = as_type<float>(most_bits);
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  const bool nothing = most_bits < 0x2b800000u, too_much = most_bits > 0x58800000u;  // 2^-40, 2^50
+  if (nothing || too_much) {
+    if (mine && code == kKvQ8) codes[i] = codes[i + pairs] = 0;
+    if (mine && code == kKvQ4) codes[i] = 0x88;
+    if (i == 0) *scale = nothing ? 0.0f : as_type<float>(0x7fc00000u);
+    return;
+  }
+  if (code == kKvQ8) {
+    const float factor = 127.0f / most;
+    if (mine) {
+      ((device char*)codes)[i] = char(int(rint(a * factor)));
+      ((device char*)codes)[i + pairs] = char(int(rint(b * factor)));
+    }
+    if (i == 0) *scale = most / 127.0f;
+    return;
+  }
+  const float a_square = a * a, b_square = b * b;
+  if (mine) {
+    t[i] = a_square;
+    t[i + pairs] = b_square;
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  const float sum = sum_by_halves(t, n, i), mean = sum * (1.0f / float(n));
+  const uint edges[7] = {0x3d888862u, 0x3e8e47e7u, 0x3f26aa7cu, 0x3f9a21f7u, 0x40030771u, 0x4058995du, 0x40b82e42u};
+  int a_above = 0, b_above = 0;
+#pragma unroll
+  for (int j = 0; j < 7; ++j) {
+    const float edge = as_type<float>(edges[j]) * mean;
+    a_above += a_square > edge ? 1 : 0;
+    b_above += b_square > edge ? 1 : 0;
+  }
+  const int low = a < 0.0f ? 7 - a_above : 8 + a_above, high = b < 0.0f ? 7 - b_above : 8 + b_above;
+  if (mine) {
+    codes[i] = uchar(low | (high << 4));
+    t[i] = a * q4_code(low);
+    t[i + pairs] = b * q4_code(high);
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  const float weighed = sum_by_halves(t, n, i);
+  if (i == 0) *scale = sum / weighed;
 }
 
 // (cos x, sin x) for 0 <= x < 2^19, within about an ulp of 1, by sums and products alone: angles are large, and what sin
@@ -41,9 +147,9 @@ kernel void rope_angles(constant Step& step [[buffer(0)]], device const Run& run
   }
 }
 
-inline void store_kv(device uchar* base, ulong at, float x) {
-  if (kKvFormat == kKvBf16) ((device bfloat*)base)[at] = bfloat(x);
-  else ((device float*)base)[at] = x;
+inline void store_kv(device uchar* tile, int at, float x) {
+  if (kKvCode == kKvBf16) ((device bfloat*)tile)[at] = bfloat(x);
+  else ((device float*)tile)[at] = x;
 }
 
 // A threadgroup per row and head: first the query heads, then with own K/V the key heads and the value heads. A thread has
@@ -57,6 +163,8 @@ kernel void qkv_norm_rope(constant Step& step [[buffer(0)]], device const Run& r
                           uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]],
                           uint simds [[simdgroups_per_threadgroup]]) {
   threadgroup float sums[kMaxSimds];
+  threadgroup float coded[kKvCodedMax];
+  threadgroup float terms[kKvCodedMax];
   const int row = int(group.y), head = int(group.x), half_dim = kHeadDim / 2, i = int(index);
   if (row >= rows_of(step, run)) return;
   const bool is_query = head < step.heads, is_value = head >= step.heads + step.kv_heads;
@@ -81,12 +189,28 @@ kernel void qkv_norm_rope(constant Step& step [[buffer(0)]], device const Run& r
       device float* q = out_row(out, step.out[0], run, row) + head * kHeadDim;
       q[i] = a;
       q[i + half_dim] = b;
-    } else {
-      const Row at = row_of(step, run, rows, row);
-      const ulong to = kv_offset(step, at.slot, head - step.heads - (is_value ? step.kv_heads : 0), at.position) + ulong(i);
-      device uchar* kv = is_value ? values : keys;
-      store_kv(kv, to, a);
-      store_kv(kv, to + ulong(half_dim), b);
     }
   }
+  if (is_query) return;
+  const Row at = row_of(step, run, rows, row);
+  const int kv_head = head - step.heads - (is_value ? step.kv_heads : 0), place = at.position % kKvTile;
+  const int code = is_value ? kKvCode : kv_key_code(), size = is_value ? kHeadDim : kv_key_size();
+  device uchar* tile = (is_value ? values : keys) + kv_tile(step, at.slot, kv_head, at.position, code, size);
+  if (!kv_is_coded()) {
+    if (i < half_dim) {
+      store_kv(tile, place * kHeadDim + i, a);
+      store_kv(tile, place * kHeadDim + i + half_dim, b);
+    }
+    return;
+  }
+  // With one store only the pairs that turn are kept of a key.
+  const int pairs = size / 2;
+  if (i < pairs) {
+    coded[i] = a * code_sign(i);
+    coded[i + pairs] = b * code_sign(i + pairs);
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  hadamard(coded, size, i, pairs);
+  device float* scales = (device float*)(tile + kKvTile * kv_code_bytes(code, size));
+  encode(coded, terms, size, code, tile + place * kv_code_bytes(code, size), scales + place, i);
 }

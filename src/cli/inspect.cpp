@@ -13,6 +13,7 @@
 #include "cli/size_text.hpp"
 #include "cpu/backend.hpp"
 #include "cut/payload.hpp"
+#include "engine/stats.hpp"
 #include "graph/listing.hpp"
 #include "text/value.hpp"
 
@@ -144,6 +145,20 @@ std::string listing_of(const link::Program& program) {
   return out.str();
 }
 
+// "q8; 170.0 MB in 5 full layers with one store of K and V, the rest in windows"
+std::string kv_text(const link::Program& program) {
+  const link::MemoryPlan& plan = program.plan;
+  int layers = 0, one = 0;
+  for (std::size_t l = 0; l < plan.kv.size(); ++l) {
+    if (!plan.kv[l].capacity || program.graph->shape.layers[l].kind != graph::LayerKind::full) continue;
+    ++layers;
+    one += plan.kv[l].stores.one;
+  }
+  return std::string(plan.kv_format.name) + "; " + size_text(plan.kv_full_bytes) + " in " + std::to_string(layers) + " full layers" +
+         (one == 0 ? " with two stores each" : one == layers ? " with one store each" : ", " + std::to_string(one) + " of them with one store") +
+         ", the rest in windows";
+}
+
 void print_text(const link::Program& program, const InstructionsFlag& instructions, bool with_graph) {
   const graph::Shape& shape = program.graph->shape;
   const link::MemoryPlan& plan = program.plan;
@@ -169,7 +184,7 @@ void print_text(const link::Program& program, const InstructionsFlag& instructio
   std::cout << "\nper decoded token\n  weights        " << size_text(static_cast<std::size_t>(cost.weight_bytes)) << "\n  steps          "
             << cost.steps << "\n  K/V            " << size_text(plan.kv_bytes_per_token) << "\n\nmemory for " << plan.context_tokens
             << " tokens, prompt chunks of " << plan.chunk_rows << "\n  weights mapped " << size_text(plan.weights_mapped_bytes)
-            << "\n  K/V            " << size_text(plan.kv_bytes) << ", " << plan.kv_format.name << "\n  arena          " << size_text(plan.arena_bytes)
+            << "\n  K/V            " << size_text(plan.kv_bytes) << ", " << kv_text(program) << "\n  arena          " << size_text(plan.arena_bytes)
             << (plan.tower_bytes ? "\n  towers         " + size_text(plan.tower_bytes) : "") << "\n  constants      " << size_text(plan.constants_bytes) << "\n  repacked       " << size_text(plan.repacked_bytes)
             << "\n  threads        " << size_text(plan.room_bytes) << "\n  text           " << size_text(plan.text_bytes)
             << "\n  anonymous      " << size_text(plan.anonymous_bytes()) << "\n";
@@ -211,6 +226,7 @@ Value json_of(const link::Program& program, const InstructionsFlag& instructions
       {"per_token", Value::Object{{"weight_bytes", cost.weight_bytes},
                                   {"steps", bytes(cost.steps)},
                                   {"kv_bytes", bytes(plan.kv_bytes_per_token)}}},
+      {"kv", engine::kv_stats(program)},
       {"memory", Value::Object{{"context_tokens", plan.context_tokens},
                                {"chunk_rows", plan.chunk_rows},
                                {"weights_mapped_bytes", bytes(plan.weights_mapped_bytes)},

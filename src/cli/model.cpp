@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <string_view>
 
 #include "checkpoint/own_path.hpp"
@@ -61,6 +62,14 @@ void ModelFlags::add_limits_to(CLI::App& command) {
              [this](const std::string& name) { numeric = name == "exact" ? link::Numeric::exact : link::Numeric::fast; },
              "exact: float32 activations and K/V; fast: activations of 8 bits where weights are integers times a scale, K/V in "
              "bfloat16 (default: fast; exact for models below 100 million weights, such as pebble)");
+  std::vector<std::string> kinds = {"auto"};
+  for (const link::KvFormat* format : link::kKvFormats) kinds.emplace_back(format->name);
+  CLI::Option* kv = add_choice(command, "--kv", kinds, [this](const std::string& name) {
+    const auto found = std::ranges::find(link::kKvFormats, name, [](const link::KvFormat* format) { return format->name; });
+    options.kv = found == std::end(link::kKvFormats) ? nullptr : *found;
+  }, "how layers that keep every position store K/V: q8 for long contexts, q4 for the longest, at some loss (default: auto, float32 in "
+     "the exact mode and bfloat16 in the fast one)");
+  command.add_flag_callback("--turbo-kv", [this] { options.kv = &link::kKvQ8; }, "the same as --kv q8")->excludes(kv);
   backend_flags.add_latency_to(command);
   command.add_option_function<std::string>(
              "--memory", [this](const std::string& text) { options.memory_limit_bytes = parse_bytes("--memory", text); },

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using text::Value;
 
-constexpr const char* kSettings[] = {"model", "context", "threads", "backend", "numeric", "memory", "draft-model", "draft-kind",
+constexpr const char* kSettings[] = {"model", "context", "threads", "backend", "numeric", "kv", "memory", "draft-model", "draft-kind",
                                      "temperature", "top-k", "top-p", "min-p", "max-tokens"};
 
 // Empty where there is none.

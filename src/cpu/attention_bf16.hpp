@@ -35,7 +35,7 @@ struct AttentionRoom {
   static constexpr int kTiles = 32, kHeads = AttentionJob::kMaxHeads;  // tiles of a chunk
   alignas(64) float scores[kTiles][kHeads][graph::kTile];
   alignas(64) std::byte p[kTiles][kHeads * graph::kTile * 2 * sizeof(float)];  // in the largest form of any way
-  alignas(64) float most[kTiles][kHeads], keep[kTiles][kHeads], sums[kTiles][kHeads];
+  alignas(64) float most[kTiles][kHeads], keep[kTiles][kHeads], sums[kTiles][kHeads], steps[kTiles][kHeads];
   alignas(64) float out[kHeads * kMaxHeadDim];
 };
 // After the chunks so far; every thread has its own.

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "cpu/attention_bf16.hpp"
+#include "cpu/attention_softmax.hpp"
 #include "cpu/vec.hpp"
 #include "numeric/math.hpp"
 
@@ -153,27 +154,6 @@ class TiledAttention {
   template <int Pairs>
   static void round_queries(const AttentionJob& job, int d, typename Heads<Pairs>::Factor* q) {
     for (int head = 0; head < 2 * Pairs; ++head) Heads<Pairs>::round(head, job.q[std::min(head, job.heads - 1)], d, q);
-  }
-
-  // The largest visible score of a tile; the others are hidden. s: [kTile]
-  static float find_most(float* s, int begin, int end) {
-    constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-    std::fill(s, s + begin, kMinusInfinity);
-    std::fill(s + end, s + kTile, kMinusInfinity);
-    Vec most = Vec::broadcast(kMinusInfinity);
-    for (int i = 0; i < kTile; i += kLanes) most = larger(Vec::load(s + i), most);
-    return largest_lane(most);
-  }
-
-  // Scores to probabilities, up to the final division; returns their sum. s: [kTile]
-  static float weigh(float* s, float max) {
-    LAPIDARY_SIDE_BY_SIDE
-    for (int i = 0; i < kTile; ++i) s[i] = numeric::exp(s[i] - max);
-    Vec sum = Vec::broadcast(0.0f);
-    for (int i = 0; i < kTile; i += kLanes) sum = sum + Vec::load(s + i);
-    float lanes[kLanes];
-    sum.store(lanes);
-    return sum_lanes(lanes);
   }
 };
 

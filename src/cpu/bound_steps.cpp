@@ -74,17 +74,27 @@ void BoundSteps::prepare_memory() {
 }
 
 void BoundSteps::lay_out_caches() {
-  for (int l = 0; l < program_.graph->shape.layer_count; ++l) {
+  const auto layers = static_cast<std::size_t>(program_.graph->shape.layer_count);
+  caches_.resize(layers);
+  caches_bf16_.resize(layers);
+  caches_coded_.resize(layers);
+  for (std::size_t l = 0; l < layers; ++l) {
     const link::KvPlacement& kv = program_.plan.kv[l];
+    if (!kv.capacity) continue;
     const graph::LayerShape& layer = program_.graph->shape.layers[l];
+    std::byte *k = kv_.data() + kv.k_offset_bytes, *v = kv_.data() + kv.v_offset_bytes;
+    if (kv.stores.coded()) {
+      caches_coded_[l] = {k, v, kv.stores, layer.kv_heads, layer.head_dim, kv.capacity, program_.plan.session_bytes,
+                          kv.stores.one ? link::key_norm(program_, static_cast<int>(l)) : nullptr};
+      continue;
+    }
     const auto lay_out = [&](auto& cache) {
       using Element = std::remove_pointer_t<decltype(cache.k)>;
-      cache = {reinterpret_cast<Element*>(kv_.data() + kv.k_offset_bytes),
-               reinterpret_cast<Element*>(kv_.data() + kv.v_offset_bytes), layer.kv_heads, layer.head_dim,
-               kv.capacity, program_.plan.session_bytes / sizeof(Element)};
+      cache = {reinterpret_cast<Element*>(k), reinterpret_cast<Element*>(v), layer.kv_heads, layer.head_dim, kv.capacity,
+               program_.plan.session_bytes / sizeof(Element)};
     };
-    if (program_.plan.kv_format == link::kKvBf16) lay_out(caches_bf16_.emplace_back());
-    else lay_out(caches_.emplace_back());
+    if (kv.stores.key_code == link::KvCode::bf16) lay_out(caches_bf16_[l]);
+    else lay_out(caches_[l]);
   }
 }
 
@@ -159,14 +169,19 @@ void BoundSteps::record(SegmentId id, bool& finds_maxima) {
     bound.has_maxima = step.op == Op::sample && finds_maxima && step.in[1] == graph::kNone;
     if (step.constants != graph::kNone) bound.constants = program_.graph->constants[step.constants];
     if (step.op == Op::attention || step.dims.owns_kv) {
-      if (program_.plan.kv_format == link::kKvBf16) bound.cache_bf16 = &caches_bf16_[step.dims.kv_layer];
-      else bound.cache = &caches_[step.dims.kv_layer];
+      const auto l = static_cast<std::size_t>(step.dims.kv_layer);
+      const link::KvStores& stores = program_.plan.kv[l].stores;
+      if (stores.coded()) bound.cache_coded = &caches_coded_[l];
+      else if (stores.key_code == link::KvCode::bf16) bound.cache_bf16 = &caches_bf16_[l];
+      else bound.cache = &caches_[l];
     }
   }
 }
 
 void BoundSteps::read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const {
-  if (program_.plan.kv_format == link::kKvF32) {
+  const link::KvStores& stores = program_.plan.kv[static_cast<std::size_t>(layer)].stores;
+  if (stores.coded()) return caches_coded_[layer].read(slot, kv_head, position, k, v);
+  if (stores.key_code == link::KvCode::f32) {
     const link::KvCache& cache = caches_[layer];
     std::copy_n(cache.k + cache.index(slot, kv_head, position), k.size(), k.data());
     std::copy_n(cache.v + cache.index(slot, kv_head, position), v.size(), v.data());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cpu/instructions.hpp"
+#include "cpu/kv_cache_coded.hpp"
 #include "cpu/linear_q8.hpp"
 #include "cpu/pages.hpp"
 #include "cpu/team.hpp"
@@ -30,8 +31,9 @@ struct CpuStep {
   std::array<const float*, 5> vectors{};          // by position in Step::weights
   std::array<const std::int32_t*, 5> ids{};       // likewise
   std::span<const float> constants{};
-  const link::KvCache* cache = nullptr;           // of float32 or
-  const link::KvCacheBf16* cache_bf16 = nullptr;  // of bfloat16
+  const link::KvCache* cache = nullptr;           // of float32,
+  const link::KvCacheBf16* cache_bf16 = nullptr;  // of bfloat16 or
+  const KvCacheCoded* cache_coded = nullptr;      // of codes
   bool q8 = false;
   std::array<Q8Matrix, 3> q8_matrices{};          // as `matrices`
   bool has_maxima = false;                        // sample: of its logits, by the step that computed them
@@ -66,8 +68,9 @@ class BoundSteps {
   Pages scales_, rooms_;
   std::vector<Q8Matrix> q8_matrices_;                                   // by WeightId
   std::vector<Q8Room> thread_rooms_;
-  std::vector<link::KvCache> caches_;                                   // by layer, or
+  std::vector<link::KvCache> caches_;                                   // by layer, of the kind that it has
   std::vector<link::KvCacheBf16> caches_bf16_;
+  std::vector<KvCacheCoded> caches_coded_;
   std::array<std::vector<CpuStep>, graph::kSegmentCount> segments_{};
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cpu/attention_bf16.hpp"
+#include "cpu/attention_coded.hpp"
 #include "cpu/bound_steps.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/linear_q8.hpp"
@@ -73,6 +74,9 @@ std::size_t carries_bytes(const link::Program& program) {
   return program.assistant ? link::kMaxDrafters * carry_stride(static_cast<std::size_t>(program.graph->shape.hidden) * sizeof(float)) : 0;
 }
 
+// Where threads may attend together.
+bool has_attention_room(const link::Program& program) { return program.plan.kv_format != link::kKvF32; }
+
 double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 class CpuExecutor final : public link::Executor {
@@ -82,7 +86,7 @@ class CpuExecutor final : public link::Executor {
         steps_(program, instructions, team_), towers_(program, instructions, team_), slots_(program), states_(static_cast<std::size_t>(program.plan.sessions)),
         maxima_(static_cast<std::size_t>(program.plan.verify_rows) * kMaxStretches),
         carries_(std::make_unique<std::byte[]>(carries_bytes(program))) {
-    if (program.plan.kv_format == link::kKvBf16) attention_room_ = std::make_unique<AttentionRoom>();
+    if (has_attention_room(program)) attention_room_ = std::make_unique<AttentionRoom>();
   }
 
   RunId submit(Play play, std::span<const link::Seat> seats, const link::Watch& watch) override {
@@ -399,13 +403,17 @@ class CpuExecutor final : public link::Executor {
       }
       case Op::linear_softcap: return linear_softcap(n, in(0), matrix(0), d.scale, out(0), part);
       case Op::qkv_norm_rope:
-        if (program_.plan.kv_format == link::kKvBf16)
+        if (bound.cache_coded)
+          return qkv_norm_rope_coded(rows_now, in(0), in(1), w[0], w[1], heads, d.values_are_keys, d.epsilon, *bound.cache_coded,
+                                     out(0), part);
+        if (program_.numeric == link::Numeric::fast)
           return qkv_norm_rope_bf16(rows_now, in(0), in(1), w[0], w[1], heads, d.values_are_keys, d.epsilon, bound.cache_bf16,
                                     out(0), part);
         return qkv_norm_rope(rows_now, in(0), in(1), w[0], w[1], heads, d.values_are_keys, d.epsilon, bound.cache, out(0),
                              part);
       case Op::attention:
-        if (program_.plan.kv_format == link::kKvBf16) return attend_bf16(rows_now, in(0), *bound.cache_bf16, heads, d.window, out(0), part);
+        if (bound.cache_coded) return attend_coded(rows_now, in(0), *bound.cache_coded, heads, d.window, out(0), part);
+        if (bound.cache_bf16) return attend_bf16(rows_now, in(0), *bound.cache_bf16, heads, d.window, out(0), part);
         return attention(rows_now, in(0), *bound.cache, heads, d.window, out(0), part);
       case Op::residual_norm: {
         std::array<NormOutput, 3> outputs;
@@ -450,8 +458,29 @@ class CpuExecutor final : public link::Executor {
 
   bool attends_with_all(const CpuStep& bound, const Now& now) const {
     const graph::Dims& d = bound.step->dims;
-    return bound.step->op == Op::attention && program_.plan.kv_format == link::kKvBf16 && instructions_.attention->together &&
+    const bool can = bound.cache_coded || (bound.cache_bf16 && instructions_.attention->together);
+    return bound.step->op == Op::attention && can &&
            attends_together(now.rows, {d.heads, d.kv_heads, d.head_dim}, d.window, Part{0, team_.size()});
+  }
+
+  void attend_coded(Rows rows, In q, const KvCacheCoded& cache, HeadShape shape, int window, Out out, Part part) {
+    const CodedAttentionKernels& kernels =
+        program_.numeric == link::Numeric::exact ? kExactCodedAttention : *instructions_.coded_attention;
+    if (!attends_together(rows, shape, window, part)) return attention_coded(rows, q, cache, shape, window, out, part, kernels);
+    bool begun = false;
+    for_each_job(rows, q, shape, window, out, {0, pairs_of_heads(rows, shape)}, [&](const AttentionJob& job) {
+      AttentionState state;
+      for_each_chunk(job, [&](Range chunk) {
+        if (std::exchange(begun, true)) team_.sync();
+        kernels.together.score(job, cache, chunk, state, *attention_room_, part);
+        team_.sync();
+        kernels.together.weigh(job, cache, chunk, state, *attention_room_, part);
+        team_.sync();
+        kernels.together.mix(job, cache, chunk, state, *attention_room_, part);
+      });
+      team_.sync();
+      kernels.together.finish(job, cache, state, *attention_room_, part);
+    });
   }
 
   void attend_bf16(Rows rows, In q, const link::KvCacheBf16& cache, HeadShape shape, int window, Out out, Part part) {
@@ -507,7 +536,7 @@ class CpuExecutor final : public link::Executor {
   Team team_;
   BoundSteps steps_;
   Towers towers_;
-  std::unique_ptr<AttentionRoom> attention_room_;                       // where K/V are bfloat16
+  std::unique_ptr<AttentionRoom> attention_room_;                       // where K/V are not float32
   link::Slots slots_;
   std::vector<RoundState> states_;                                      // by session slot
   std::vector<float> maxima_;                                           // [verify_rows, kMaxStretches], of the logits computed last
@@ -532,7 +561,7 @@ std::unique_ptr<link::Executor> make_executor(const link::Program& program, cons
 }
 
 std::size_t room_bytes(const link::Program& program) {
-  const std::size_t attention_bytes = program.plan.kv_format == link::kKvBf16 ? sizeof(AttentionRoom) : 0;
+  const std::size_t attention_bytes = has_attention_room(program) ? sizeof(AttentionRoom) : 0;
   return attention_bytes + program.plan.verify_rows * kMaxStretches * sizeof(float) + carries_bytes(program);
 }
 

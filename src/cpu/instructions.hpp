@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "cpu/attention_bf16.hpp"
+#include "cpu/attention_coded.hpp"
 #include "cpu/q8.hpp"
 #include "cpu/tower_product.hpp"
 
@@ -16,6 +17,7 @@ struct Instructions {
   bool here;               // whether this one has it
   const Q8Kernels* products;
   const AttentionKernels* attention;
+  const CodedAttentionKernels* coded_attention;
   const PackedProducts* tower_products;   // null where there are none: towers multiply in float32,
   const PackedAttention* tower_attention;  // and attend as texts do
 };

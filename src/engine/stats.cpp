@@ -41,9 +41,28 @@ Value stats_of(const Conversation& conversation, const Answer::Result& answer) {
       {"tokens_per_round", answer.drafts.tokens_per_round()},
       {"bytes_per_token", rates.token_bytes},
       {"gb_s", rates.gb_s},
+      {"kv", kv_stats(model.program)},
       {"seed", std::to_string(answer.seed)},
       {"draft", draft_stats(model.speculation, answer.drafts, model.assistant(), model.assistant_hashes())},
   };
+}
+
+Value kv_stats(const link::Program& program) {
+  const link::MemoryPlan& plan = program.plan;
+  Value::Array layers;
+  for (std::size_t l = 0; l < plan.kv.size(); ++l) {
+    const graph::LayerShape& layer = program.graph->shape.layers[l];
+    if (!plan.kv[l].capacity || layer.kind != graph::LayerKind::full) continue;
+    const link::KvStores& stores = plan.kv[l].stores;
+    layers.push_back(Value::Object{{"layer", static_cast<std::int64_t>(l)},
+                                   {"stores", stores.one ? 1 : 2},
+                                   {"bytes_per_token", static_cast<std::int64_t>(layer.kv_heads * (stores.key_bytes() + stores.value_bytes()))}});
+  }
+  return Value::Object{{"kind", plan.kv_format.name},
+                       {"full_layers", std::move(layers)},
+                       {"bytes_per_token", static_cast<std::int64_t>(plan.kv_bytes_per_token)},
+                       {"full_bytes", static_cast<std::int64_t>(plan.kv_full_bytes)},
+                       {"bytes", static_cast<std::int64_t>(plan.kv_bytes)}};
 }
 
 double acceptance(const decode::SpeculationStats& stats, int position) {

@@ -14,6 +14,9 @@ Rates rates_of(const Model& model, const Answer::Result& answer);
 // Load time, time to first token, tok/s, bytes per token, GB/s, and what the rounds came to.
 text::Value stats_of(const Conversation& conversation, const Answer::Result& answer);
 
+// How K/V are stored and what they take: of layers that keep every position, each with one store or two, and in all.
+text::Value kv_stats(const link::Program& program);
+
 // The rounds of a text. `assistant`: its folder, empty without one
 text::Value draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats, const std::string& assistant,
                         const link::FileHashes& hashes);

@@ -11,6 +11,7 @@ namespace {
 // As the shaders name them.
 constexpr int kHeadDim = 42, kKvRanges = 44;
 constexpr int kThreads = 256;
+constexpr int kKeyNormAt = kWeightAt + 1;  // behind the scratch
 
 // A lane holds this many floats of the heads of its threadgroup at most, once as query and once as result.
 constexpr int kMaxRegisters = 32;
@@ -57,8 +58,9 @@ std::vector<Dispatch> attention(const BoundStep& bound) {
     fail(ErrorKind::usage, "gpu", "head size, expected a multiple of 32 up to 512, got " + std::to_string(d.head_dim));
   const int ranges = splits(bound) ? bound.kv_ranges : 1;
   const int heads = heads_together(d, bound.rows, ranges);
-  const std::vector<Binding> bindings = bindings_of(bound);
-  const std::vector<Constant> constants = {{kHeadDim, d.head_dim}, kv_format_constant(bound), {kKvRanges, ranges}};
+  std::vector<Binding> bindings = bindings_of(bound);
+  bindings.push_back({kKeyNormAt, bound.key_norm ? bound.key_norm : bound.out[0]});
+  const std::vector<Constant> constants = {{kHeadDim, d.head_dim}, kv_code_constant(bound), {kKvRanges, ranges}, kv_turned_constant(bound)};
 
   std::vector<Dispatch> dispatches;
   dispatches.push_back({.kernel = "attention_" + std::to_string(heads) + "x" + std::to_string(chunks_of(d.head_dim)),

@@ -56,7 +56,7 @@ std::vector<Dispatch> norm(const BoundStep& bound) {
       assert(d.head_dim / 2 <= 1024);
       dispatch.groups_x = d.heads + (d.owns_kv ? 2 * d.kv_heads : 0);
       dispatch.threads = round_up(d.head_dim / 2, 32);
-      dispatch.constants = {{kHeadDim, d.head_dim}, kv_format_constant(bound)};
+      dispatch.constants = {{kHeadDim, d.head_dim}, kv_code_constant(bound), kv_turned_constant(bound)};
       break;
     case Op::route: assert(d.experts_used <= 32); break;
     case Op::top: break;

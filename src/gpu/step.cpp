@@ -55,10 +55,17 @@ std::vector<Dispatch> dispatches_of(const BoundStep& bound) {
   return {};
 }
 
-Constant kv_format_constant(const BoundStep& bound) {
-  constexpr int kKvFormat = 43;
-  assert(*bound.kv_format == link::kKvF32 || *bound.kv_format == link::kKvBf16);
-  return {kKvFormat, *bound.kv_format == link::kKvBf16 ? layout::kKvBf16 : layout::kKvF32};
+static_assert(int{layout::kKvF32} == int(link::KvCode::f32) && int{layout::kKvBf16} == int(link::KvCode::bf16) &&
+              int{layout::kKvQ8} == int(link::KvCode::q8) && int{layout::kKvQ4} == int(link::KvCode::q4));
+
+Constant kv_code_constant(const BoundStep& bound) {
+  constexpr int kKvCode = 43;
+  return {kKvCode, static_cast<int>(bound.kv_stores.value_code)};
+}
+
+Constant kv_turned_constant(const BoundStep& bound) {
+  constexpr int kKvTurned = 45;
+  return {kKvTurned, bound.kv_stores.one ? bound.kv_stores.keys : 0};
 }
 
 bool goes_with_last(const graph::Segment& segment, std::size_t i) {

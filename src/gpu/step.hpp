@@ -45,7 +45,8 @@ struct BoundStep {
   std::array<Slice, 5> vectors{};          // likewise, float32; lists of ids int32
   Slice constants;
   Slice keys, values;                      // K/V of the layer
-  const link::KvFormat* kv_format = &link::kKvF32;
+  link::KvStores kv_stores{};
+  Slice key_norm;                          // of the layer that owns them, where keys are made from values
   Slice counts, masks, biases;             // of the request: int32 [sessions][vocab], uint32 [rows][words], LogitBias
   Slice results;                           // of rounds: RoundResult by place in the ring of runs
   int kv_ranges = 1;                       // attention of full layers in a round: see kKvRange
@@ -118,8 +119,9 @@ struct RunPlaces {
 // Copies it from its place in the ring to where recorded commands read it.
 Dispatch begin_run(const RunPlaces& from, const RunPlaces& to);
 
-// As kernels have it: a function constant.
-Constant kv_format_constant(const BoundStep& bound);
+// As kernels have them: function constants. How K/V are stored, and how many components of a key where the others are made from values.
+Constant kv_code_constant(const BoundStep& bound);
+Constant kv_turned_constant(const BoundStep& bound);
 
 // Bytes of BoundStep::scratch for so many rows of a round and ranges; for all steps of a program up to its longest context.
 std::size_t attention_scratch_bytes(const graph::Dims& dims, int rows, int kv_ranges);

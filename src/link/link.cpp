@@ -69,6 +69,10 @@ void finish_program(Program& program) {
   check_limit(program.plan);
 }
 
+const float* key_norm(const Program& program, int layer) {
+  return program.vectors[key_norm_weight(*program.graph, layer)];
+}
+
 std::int64_t bytes_per_row(const Program& program, const graph::Step& step, graph::WeightId id) {
   const WeightSlot& slot = program.graph->weights[id];
   if (slot.kind == WeightClass::vector || slot.kind == WeightClass::kernel)

@@ -60,6 +60,9 @@ Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const g
 Program begin_program(Origin target, std::optional<Origin> assistant, const graph::Graph& graph, const Options& options);
 void finish_program(Program& program);
 
+// The norm of the keys of a layer that owns its K/V. [head_dim]
+const float* key_norm(const Program& program, int layer);
+
 // Bytes of a weight that one row of `step` reads: one row of a table it looks up, the experts in use.
 std::int64_t bytes_per_row(const Program& program, const graph::Step& step, graph::WeightId id);
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "checkpoint/error.hpp"
+#include "numeric/kv_codes.hpp"
 
 namespace lapidary::link {
 namespace {
@@ -16,6 +17,21 @@ T round_up(T value, T step) { return (value + step - 1) / step * step; }
 void check_range(const char* flag, std::int32_t value, std::int32_t most) {
   if (value < 1 || value > most)
     fail(ErrorKind::usage, flag, "expected 1 to " + std::to_string(most) + ", got " + std::to_string(value));
+}
+
+// The one that was asked for, where this model and mode can have it.
+const KvFormat& kv_format_for(const graph::Shape& shape, const Options& options) {
+  const KvFormat& usual = kv_format_of(options.numeric);
+  if (!options.kv || *options.kv == usual) return usual;
+  if (!is_coded(options.kv->values))
+    fail(ErrorKind::usage, "--kv", "K/V in the " + std::string(name_of(options.numeric)) + " mode, expected " + std::string(usual.name) +
+                                       ", q8 or q4, got " + std::string(options.kv->name));
+  for (const graph::LayerShape& layer : shape.each_layer())
+    if (layer.kind == graph::LayerKind::full && !numeric::can_be_coded(layer.head_dim))
+      fail(ErrorKind::usage, "--kv", "head size for " + std::string(options.kv->name) + ", expected a power of two from " +
+                                         std::to_string(numeric::kMinCoded) + " to " + std::to_string(numeric::kMaxCoded) + ", got " +
+                                         std::to_string(layer.head_dim));
+  return *options.kv;
 }
 
 }  // namespace
@@ -38,19 +54,22 @@ MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, bo
   const std::int32_t everything = round_up(plan.context_tokens, graph::kTile);
   const std::int32_t ring =
       round_up(shape.window + std::max(plan.chunk_rows, 2 * plan.verify_rows), graph::kTile);
-  plan.kv_format = kv_format_of(options.numeric);
+  const KvFormat& numbers = kv_format_of(options.numeric);
+  plan.kv_format = kv_format_for(shape, options);
   for (int l = 0; l < shape.layer_count; ++l) {
     const graph::LayerShape& layer = shape.layers[l];
     KvPlacement& kv = plan.kv.emplace_back();
     if (layer.kv_layer != l) continue;
     const bool full = layer.kind == graph::LayerKind::full;
     kv.capacity = full ? everything : std::min(ring, everything);
-    const std::size_t position_bytes = plan.kv_format.position_bytes(layer);
+    kv.stores = kv_stores(shape, layer, plan.kv_format, numbers);
+    const auto heads = static_cast<std::size_t>(layer.kv_heads), positions = static_cast<std::size_t>(kv.capacity);
     kv.k_offset_bytes = plan.session_bytes;
-    kv.v_offset_bytes = kv.k_offset_bytes + position_bytes * kv.capacity;
-    plan.session_bytes = kv.v_offset_bytes + position_bytes * kv.capacity;
-    if (full) plan.kv_bytes_per_token += 2 * position_bytes;
+    kv.v_offset_bytes = kv.k_offset_bytes + heads * positions * kv.stores.key_bytes();
+    plan.session_bytes = kv.v_offset_bytes + heads * positions * kv.stores.value_bytes();
+    if (full) plan.kv_bytes_per_token += heads * (kv.stores.key_bytes() + kv.stores.value_bytes());
   }
+  plan.kv_full_bytes = plan.kv_bytes_per_token * static_cast<std::size_t>(everything) * static_cast<std::size_t>(plan.sessions);
   plan.carry_offset_bytes = plan.session_bytes;
   const auto carry_bytes = static_cast<std::size_t>(graph.segments[0].bytes(graph::Region::session));
   plan.session_bytes = round_up(plan.session_bytes + carry_bytes, kPageBytes);

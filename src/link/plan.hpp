@@ -25,14 +25,16 @@ struct Options {
   std::int32_t sessions = 1;
   int threads = 1;
   Numeric numeric = Numeric::exact;
+  const KvFormat* kv = nullptr;                  // null = the one of the numeric mode
   std::optional<std::size_t> memory_limit_bytes = std::nullopt;  // cap on anonymous memory
 };
 
 inline constexpr std::int32_t kDefaultContext = 4096;
 
-// Where a layer's K/V lie inside a session's block.
+// Where a layer's K/V lie inside a session's block: [kv head][ring slot] of each store.
 struct KvPlacement {
   std::int32_t capacity = 0;      // positions; 0 = the layer owns no K/V
+  KvStores stores{};
   std::size_t k_offset_bytes = 0;
   std::size_t v_offset_bytes = 0;
 };
@@ -58,6 +60,7 @@ struct MemoryPlan {
   std::size_t room_bytes = 0;            // what the backend works in, beside the arena
   std::size_t text_bytes = 0;            // tokenizer, grammars' vocabulary, index of repetitions: whoever has them counts them
   std::size_t kv_bytes_per_token = 0;    // of layers that keep every position
+  std::size_t kv_full_bytes = 0;         // of these, in all sessions; the other K/V are windows
   std::optional<std::size_t> limit_bytes{};  // on what is anonymous
 
   std::size_t anonymous_bytes() const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/error.hpp"
@@ -18,11 +19,10 @@ void for_each_head(const MemoryPlan& plan, const graph::Shape& shape, Visit&& vi
   for (std::size_t l = 0; l < plan.kv.size(); ++l) {
     const KvPlacement& layer = plan.kv[l];
     if (!layer.capacity) continue;
-    const auto heads = static_cast<std::size_t>(shape.layers[l].kv_heads);
-    const std::size_t head_bytes = (layer.v_offset_bytes - layer.k_offset_bytes) / heads;
-    for (const std::size_t first : {layer.k_offset_bytes, layer.v_offset_bytes})
-      for (std::size_t head = 0; head < heads; ++head)
-        visit(layer, first + head * head_bytes, head_bytes / static_cast<std::size_t>(layer.capacity));
+    const auto heads = static_cast<std::size_t>(shape.layers[l].kv_heads), positions = static_cast<std::size_t>(layer.capacity);
+    for (const auto& [first, position_bytes] : {std::pair{layer.k_offset_bytes, layer.stores.key_bytes()},
+                                                {layer.v_offset_bytes, layer.stores.value_bytes()}})
+      for (std::size_t head = 0; head < heads; ++head) visit(layer, first + head * positions * position_bytes, position_bytes);
   }
 }
 

@@ -119,12 +119,11 @@ class MetalExecutor final : public link::Executor {
   void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const override {
     wait();
     const link::KvPlacement& kv = program_.plan.kv[static_cast<std::size_t>(layer)];
-    const std::size_t head = static_cast<std::size_t>(kv_head) * kv.capacity + position % kv.capacity;
     const std::byte* session = contents<std::byte>(memory_.kv) + program_.plan.session_bytes * static_cast<std::size_t>(slot);
-    const link::KvFormat& format = program_.plan.kv_format;
-    const std::size_t head_bytes = format.head_bytes(static_cast<std::int32_t>(k.size()));
-    format.widen(session + kv.k_offset_bytes + head * head_bytes, k);
-    format.widen(session + kv.v_offset_bytes + head * head_bytes, v);
+    const auto head = static_cast<std::size_t>(kv_head * kv.capacity);
+    link::read_kv(kv.stores, session + kv.k_offset_bytes + head * kv.stores.key_bytes(),
+                  session + kv.v_offset_bytes + head * kv.stores.value_bytes(), position % kv.capacity,
+                  kv.stores.one ? link::key_norm(program_, layer) : nullptr, k, v);
   }
 
   bool prompts_stand_apart() const override { return true; }

@@ -37,7 +37,7 @@ Recorder::Recorder(Gpu& gpu, const link::Program& program, const Weights& weight
                                      static_cast<std::uint32_t>(matrix->scale_row_bytes)};
       }
       params.kv_capacity = program.plan.kv[static_cast<std::size_t>(step.dims.kv_layer)].capacity;
-      params.kv_slot_elements = program.plan.session_bytes / program.plan.kv_format.element_bytes;
+      params.kv_slot_bytes = program.plan.session_bytes;
       params.vocab = program.graph->shape.vocab;
       *contents<layout::Step>(behind(memory.params, number * DeviceMemory::kParamsStride)) = params;
       ++number;
@@ -78,7 +78,6 @@ BoundStep Recorder::bind(const Variant& variant, const graph::Step& step, std::s
   bound.run = memory_.now.run;
   bound.row_table = draft ? memory_.draft_row : memory_.now.rows;
   bound.states = memory_.states;
-  bound.kv_format = &program_.plan.kv_format;
   bound.counts = memory_.counts;
   bound.masks = memory_.now.masks;
   bound.biases = memory_.now.biases;
@@ -100,6 +99,8 @@ BoundStep Recorder::bind(const Variant& variant, const graph::Step& step, std::s
     const link::KvPlacement& kv = program_.plan.kv[static_cast<std::size_t>(step.dims.kv_layer)];
     bound.keys = behind(memory_.kv, kv.k_offset_bytes);
     bound.values = behind(memory_.kv, kv.v_offset_bytes);
+    bound.kv_stores = kv.stores;
+    if (kv.stores.one) bound.key_norm = weights_.vector(link::key_norm_weight(*program_.graph, step.dims.kv_layer));
   }
   return bound;
 }

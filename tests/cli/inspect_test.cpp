@@ -111,6 +111,34 @@ const suite<"lapidary inspect"> inspect = [] {
     expect(refused.status == 1_i && refused.err.starts_with("[memory] ")) << refused.err;
   };
 
+  "tells how K/V are stored, and refuses what a mode has not"_test = [] {
+    const std::string model = kRoot + "/models/pebble";
+    for (const char* flag : {"--kv q8", "--turbo-kv"}) {
+      const Outcome json = lapidary("inspect " + model + " --json --context 1024 " + flag);
+      expect(fatal(json.status == 0)) << json.err;
+      simdjson::dom::parser parser;
+      const simdjson::dom::element kv = simdjson::dom::element(parser.parse(json.out))["kv"];
+      expect(std::string_view(kv["kind"]) == "q8");
+      std::int64_t bytes = 0;
+      for (const simdjson::dom::element layer : kv["full_layers"]) {
+        expect(std::int64_t(layer["stores"]) == 1);
+        bytes += std::int64_t(layer["bytes_per_token"]);
+      }
+      expect(bytes == 2 * (128 + 4 + 32 + 4) && std::int64_t(kv["bytes_per_token"]) == bytes) << bytes;
+      expect(std::int64_t(kv["full_bytes"]) == 1024 * bytes);
+    }
+    const Outcome text = lapidary("inspect " + model + " --kv q4 --context 1024");
+    expect(text.out.find(", q4; 208.0 KiB in 2 full layers with one store each, the rest in windows\n") != std::string::npos) << text.out;
+    const Outcome two = lapidary("inspect " + model + " --context 1024");
+    expect(two.out.find(", f32; 2.0 MiB in 2 full layers with two stores each, the rest in windows\n") != std::string::npos) << two.out;
+
+    const auto refused = [&](const std::string& flags) { return lapidary("inspect " + model + " " + flags).err; };
+    expect(refused("--kv bf16") == "[--kv] K/V in the exact mode, expected f32, q8 or q4, got bf16\n");
+    expect(refused("--kv f32 --numeric fast") == "[--kv] K/V in the fast mode, expected bf16, q8 or q4, got f32\n");
+    expect(refused("--kv q9").starts_with("[--kv] expected one of auto, f32, bf16, q8, q4, got 'q9'")) << refused("--kv q9");
+    expect(lapidary("inspect " + model + " --kv q4 --turbo-kv").status == 2_i);
+  };
+
   "tells shape, storage, cost and memory as text and as JSON"_test = [] {
     const std::string model = kRoot + "/models/pebble";
     const Outcome text = lapidary("inspect " + model + " --graph");

@@ -48,11 +48,11 @@ struct Subject {
   std::vector<std::int32_t> prompt;
   std::shared_ptr<const text::Grammar> schema, calls;
   decode::Markers call;
-  std::map<std::pair<int, link::Numeric>, std::unique_ptr<Loaded>> models;
+  std::map<std::tuple<int, link::Numeric, const link::KvFormat*>, std::unique_ptr<Loaded>> models;
 
-  Loaded& model(int threads, link::Numeric numeric) {
-    auto& model = models[{threads, numeric}];
-    const link::Options options{.context_tokens = 512, .chunk_rows = 16, .numeric = numeric};
+  Loaded& model(int threads, link::Numeric numeric, const link::KvFormat* kv) {
+    auto& model = models[{threads, numeric, kv}];
+    const link::Options options{.context_tokens = 512, .chunk_rows = 16, .numeric = numeric, .kv = kv};
     if (!model) model = std::make_unique<Loaded>(pair.target, options, threads, pair.assistant);
     return *model;
   }
@@ -144,13 +144,14 @@ Output produce(Subject& subject, Setting setting, Loaded& model, Speculation* sp
 struct Case {
   int subject, setting, source, k, threads;
   link::Numeric numeric;
+  const link::KvFormat* kv;  // null: the one of the mode
 };
 
 Speculation speculation_of(const Case& c, Subject& subject, const Output& plain) {
   std::vector<Speculation::SourceKind> sources;
   const auto add = [&](std::function<std::unique_ptr<decode::DraftSource>()> make) { sources.push_back({std::move(make), {}}); };
   const auto add_test = [&](TestDraftKind kind) {
-    const auto vocab = subject.model(c.threads, c.numeric).program.graph->shape.vocab;
+    const auto vocab = subject.model(c.threads, c.numeric, c.kv).program.graph->shape.vocab;
     add([=, &plain, &subject, k = static_cast<std::uint64_t>(c.k)] {
       return std::make_unique<TestDrafts>(kind, plain.ids, subject.prompt.size(), vocab, k);
     });
@@ -172,7 +173,8 @@ Speculation speculation_of(const Case& c, Subject& subject, const Output& plain)
 }
 
 constexpr int kTinyPairs = 6;
-constexpr std::array kSizes = {kTinyPairs + 1, 6, 6, 7, 2, 2};  // subjects, settings, sources, k - 1, threads - 1, numeric modes
+constexpr std::array kSizes = {kTinyPairs + 1, 6, 6, 7, 2, 2, 3};  // subjects, settings, sources, k - 1, threads - 1, numeric modes, K/V
+constexpr const link::KvFormat* kKv[] = {nullptr, &link::kKvQ8, &link::kKvQ4};
 constexpr int kProperties = kSizes.size();
 using Values = std::array<int, kSizes.size()>;
 
@@ -221,19 +223,19 @@ std::vector<Values> covering_cases() {
 class Checker {
  public:
   void check(const Values& values) {
-    const Case c{values[0], values[1], values[2], values[3] + 1, values[4] + 1, static_cast<link::Numeric>(values[5])};
+    const Case c{values[0], values[1], values[2], values[3] + 1, values[4] + 1, static_cast<link::Numeric>(values[5]), kKv[values[6]]};
     if (kSlowBuild && c.subject == kTinyPairs && c.k != 4) return;  // pebble: once with each drafter or so
     Subject& subject = subject_of(c.subject);
     const auto setting = static_cast<Setting>(c.setting);
-    Output& expected = plain_[{c.subject, c.setting, c.numeric}];
-    if (expected.ids.empty()) expected = produce(subject, setting, subject.model(1, c.numeric), nullptr);
+    Output& expected = plain_[{c.subject, c.setting, c.numeric, c.kv}];
+    if (expected.ids.empty()) expected = produce(subject, setting, subject.model(1, c.numeric, c.kv), nullptr);
     expect(fatal(expected.ids.size() == kTokens));
     Speculation speculation = speculation_of(c, subject, expected);
-    const Output output = produce(subject, setting, subject.model(c.threads, c.numeric), &speculation);
+    const Output output = produce(subject, setting, subject.model(c.threads, c.numeric, c.kv), &speculation);
     const bool same = output.ids == expected.ids && output.logprobs.size() == expected.logprobs.size() &&
                       std::memcmp(output.logprobs.data(), expected.logprobs.data(), output.logprobs.size() * sizeof(float)) == 0;
     expect(same) << subject.pair.name << kSettingNames[c.setting] << kSourceNames[c.source] << "k" << c.k << "threads"
-                 << c.threads << "mode" << values[5];
+                 << c.threads << "mode" << values[5] << "K/V" << values[6];
     ++runs_;
     rounds_ += output.rounds;
     accepted_[c.source] += output.accepted;
@@ -265,7 +267,7 @@ class Checker {
   }
 
   std::map<int, std::unique_ptr<Subject>> subjects_;
-  std::map<std::tuple<int, int, link::Numeric>, Output> plain_;  // by subject, setting and mode
+  std::map<std::tuple<int, int, link::Numeric, const link::KvFormat*>, Output> plain_;  // by subject, setting, mode and K/V
   std::int64_t runs_ = 0, rounds_ = 0;
   std::array<std::int64_t, 6> accepted_{};       // drafts, by source
 };

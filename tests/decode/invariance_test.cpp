@@ -20,12 +20,15 @@ constexpr int kTokens = 200;  // several windows of every fixture, more than one
 struct Subject {
   std::string folder;
   link::Numeric numeric = link::Numeric::exact;
+  const link::KvFormat* kv = nullptr;
 
   std::string name() const {
-    return folder.substr(folder.rfind('/') + 1) + (numeric == link::Numeric::fast ? ", fast mode," : "");
+    return folder.substr(folder.rfind('/') + 1) + (numeric == link::Numeric::fast ? ", fast mode," : "") +
+           (kv ? ", K/V in " + std::string(kv->name) + "," : "");
   }
   Loaded load(link::Options options, int threads = 1) const {
     options.numeric = numeric;
+    options.kv = kv;
     return Loaded(folder, options, threads);
   }
 };
@@ -40,6 +43,12 @@ std::vector<Subject> models() {
   // In the fast mode what it has kernels of its own for, beside what it has not.
   for (const char* name : {"dense-4bit", "dense-nvfp4", "moe-mixed", "moe-mxfp4", "ple-8bit", "unified-6bit-g128", "unified-bf16"})
     subjects.push_back({kFixtures + "/models/" + name, link::Numeric::fast});
+  // K/V as codes: a model that stores one vector, and one whose layers share K/V.
+  for (const link::KvFormat* format : {&link::kKvQ8, &link::kKvQ4}) {
+    subjects.push_back({kFixtures + "/models/unified-bf16", link::Numeric::exact, format});
+    subjects.push_back({kFixtures + "/models/ple-8bit", link::Numeric::fast, format});
+    subjects.push_back({kFixtures + "/models/moe-mixed", link::Numeric::fast, format});
+  }
   return subjects;
 }
 

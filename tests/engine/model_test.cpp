@@ -6,6 +6,8 @@
 #include <sys/resource.h>
 
 #include "engine/pebble.hpp"
+#include "engine/saved.hpp"
+#include "support/program.hpp"
 #include "support/slow_build.hpp"
 
 namespace lapidary::test {
@@ -35,6 +37,35 @@ const suite<"models"> models = [] {
     const auto before = calls.use_count();
     engine::Answer four(first, asked(model, "What time is it?"), tools);
     expect(calls.use_count() > before && model.call_vocabulary() == calls && model.vocabulary() == vocabulary);
+  };
+
+  "a saved session goes on with the same kind of K/V, and is refused with another"_test = [] {
+    const TemporaryFolder folder;
+    const std::string path = folder.path("session");
+    const auto with = [](const link::KvFormat* kv) {
+      engine::ModelOptions options = pebble_options(2);
+      options.link.kv = kv;
+      return options;
+    };
+    const auto more = [](engine::Conversation& conversation) {
+      const std::int32_t token = 325;
+      conversation.session.forward({&token, 1});
+      return std::vector<float>(conversation.session.logits(0).begin(), conversation.session.logits(0).end());
+    };
+    engine::Model model(with(&link::kKvQ8));
+    engine::Conversation first(model), second(model);
+    engine::Answer answer(first, asked(model, "What is the capital of Norway?"), {});
+    finish(answer);
+    engine::save(first, path);
+    engine::restore(second, path);
+    const std::vector<float> expected = more(first), got = more(second);
+    const bool same = got == expected;
+    expect(same);
+    engine::Model other(with(&link::kKvQ4));
+    engine::Conversation third(other);
+    const auto error = error_of([&] { engine::restore(third, path); });
+    expect(fatal(error.has_value()));
+    expect(error->message() == "[" + path + "] kv, expected \"q4\", got \"q8\"");
   };
 
   "there are as many conversations as sessions were planned"_test = [] {

@@ -1,6 +1,9 @@
 // The memory plan, and what a program says of itself.
 #include <boost/ut.hpp>
 
+#include <fstream>
+#include <sstream>
+
 #include "cpu/attention_bf16.hpp"
 #include "cpu/maxima.hpp"
 #include "cpu/q8_steps.hpp"
@@ -38,19 +41,81 @@ const suite<"memory plan"> plans = [] {
     for (const auto& [numeric, name, bytes] : {std::tuple{link::Numeric::exact, "f32", 4u}, {link::Numeric::fast, "bf16", 2u}}) {
       const link::MemoryPlan plan = link::plan_memory(e2b, 131072, false, {.context_tokens = 5000, .numeric = numeric});
       expect(plan.kv_format.name == name);
-      expect(plan.kv_format.position_bytes(e2b.shape.layers[4]) == 512 * bytes);
+      expect(plan.kv[4].stores.key_bytes() == 512 * bytes && plan.kv[4].stores.value_bytes() == 512 * bytes);
       expect(plan.kv_bytes_per_token == 3u * 512 * 2 * bytes);
       expect(plan.kv[0].v_offset_bytes - plan.kv[0].k_offset_bytes == 768 * 256 * bytes);
     }
+  };
+
+  "codes take what the specification says, in layers that keep every position"_test = [] {
+    using Bytes = std::array<std::size_t, 3>;  // bf16, q8, q4, of all full layers
+    for (const auto& [name, bytes] : {std::pair{"gemma-4-e2b", Bytes{6144, 3096, 2328}}, {"gemma-4-e4b", Bytes{16384, 8256, 6208}},
+                                      {"gemma-4-12b", Bytes{16384, 5184, 3136}}, {"gemma-4-26b-a4b", Bytes{20480, 6480, 3920}},
+                                      {"gemma-4-31b", Bytes{81920, 25920, 15680}}}) {
+      const graph::Graph& graph = graph_named(name);
+      const link::KvFormat* const formats[] = {&link::kKvBf16, &link::kKvQ8, &link::kKvQ4};
+      for (std::size_t i = 0; i < 3; ++i) {
+        const link::MemoryPlan plan = link::plan_memory(graph, 262144, false, {.context_tokens = 8192, .numeric = link::Numeric::fast, .kv = formats[i]});
+        expect(plan.kv_bytes_per_token == bytes[i] && plan.kv_full_bytes == 8192 * bytes[i]) << name << formats[i]->name << plan.kv_bytes_per_token;
+        for (int l = 0; l < graph.shape.layer_count; ++l) {
+          const link::KvPlacement& kv = plan.kv[static_cast<std::size_t>(l)];
+          const bool full = graph.shape.layers[l].kind == graph::LayerKind::full;
+          if (kv.capacity) expect(kv.stores.coded() == (full && i > 0) && kv.stores.one == (full && i > 0 && graph.shape.layers[l].values_are_keys));
+        }
+      }
+    }
+  };
+
+  // | gemma-4-26b-a4b | 32768 | 671 | 212 | 128 | 262 |
+  "the table of docs/long-context.md is the plan's"_test = [] {
+    int rows = 0;
+    std::ifstream doc(kRoot + "/docs/long-context.md");
+    for (std::string line; std::getline(doc, line);) {
+      if (!line.starts_with("| gemma-4-")) continue;
+      ++rows;
+      std::istringstream words(line);
+      std::string bar, name;
+      std::int32_t context = 0;
+      words >> bar >> name >> bar >> context;
+      const auto rounded = [](std::size_t bytes) { return static_cast<std::int64_t>((bytes + 500'000) / 1'000'000); };
+      std::int64_t windows = 0;
+      for (const link::KvFormat* format : {&link::kKvBf16, &link::kKvQ8, &link::kKvQ4}) {
+        const link::MemoryPlan plan = link::plan_memory(graph_named(name), 262144, false, {.context_tokens = context, .numeric = link::Numeric::fast, .kv = format});
+        std::int64_t megabytes = 0;
+        words >> bar >> megabytes;
+        expect(megabytes == rounded(plan.kv_full_bytes)) << line << format->name << plan.kv_full_bytes;
+        windows = rounded(plan.carry_offset_bytes - plan.kv_full_bytes);
+      }
+      std::int64_t megabytes = 0;
+      words >> bar >> megabytes;
+      expect(megabytes == windows) << line << windows;
+    }
+    expect(rows == 18_i);
+  };
+
+  "kinds of K/V that a mode or a model cannot have are refused"_test = [] {
+    const std::string pebble = kRoot + "/models/pebble";
+    const auto refusal = [&](link::Numeric numeric, const link::KvFormat* kv) {
+      const auto error = error_of([&] { Loaded::load(pebble, {.numeric = numeric, .kv = kv}); });
+      return error ? error->message() : "";
+    };
+    expect(refusal(link::Numeric::exact, &link::kKvBf16) == "[--kv] K/V in the exact mode, expected f32, q8 or q4, got bf16");
+    expect(refusal(link::Numeric::fast, &link::kKvF32) == "[--kv] K/V in the fast mode, expected bf16, q8 or q4, got f32");
+    expect(refusal(link::Numeric::exact, &link::kKvF32).empty() && refusal(link::Numeric::fast, &link::kKvBf16).empty());
+    graph::Graph odd = graph_named("pebble");
+    for (graph::LayerShape& layer : odd.shape.layers)
+      if (layer.kind == graph::LayerKind::full) layer.head_dim = 96;
+    const auto error = error_of([&] { link::plan_memory(odd, 8192, false, {.kv = &link::kKvQ8}); });
+    expect(error && error->message() == "[--kv] head size for q8, expected a power of two from 8 to 2048, got 96");
   };
 
   "a format widens a head to float32"_test = [] {
     const float numbers[] = {1.0f, -2.5f, 0.0f};
     const std::uint16_t upper[] = {0x3f80, 0xc020, 0x0000};
     float out[3];
-    link::kKvF32.widen(std::as_bytes(std::span(numbers)).data(), out);
+    link::widen(link::KvCode::f32, std::as_bytes(std::span(numbers)).data(), 0, out);
     expect(std::ranges::equal(out, numbers));
-    link::kKvBf16.widen(std::as_bytes(std::span(upper)).data(), out);
+    link::widen(link::KvCode::bf16, std::as_bytes(std::span(upper)).data(), 0, out);
     expect(std::ranges::equal(out, numbers));
   };
 

@@ -113,10 +113,21 @@ class Stage {
   // K and V of a layer, [session slot][kv head][ring slot][head_dim], and elements from one session slot to the next.
   void kv(const std::vector<float>& keys, const std::vector<float>& values, int capacity, std::size_t slot_elements, bool bf16) {
     params_.kv_capacity = capacity;
-    params_.kv_slot_elements = slot_elements;
-    bound_.kv_format = bf16 ? &link::kKvBf16 : &link::kKvF32;
+    const link::KvCode code = bf16 ? link::KvCode::bf16 : link::KvCode::f32;
+    params_.kv_slot_bytes = slot_elements * link::kv_bytes(code, 1);
+    bound_.kv_stores = {.key_code = code, .value_code = code, .keys = params_.head_dim, .values = params_.head_dim};
     bound_.keys = hold_kv(keys);
     bound_.values = hold_kv(values);
+  }
+  // The same as codes, in bytes: tiles of codes, each followed by its scales. norm: where keys are made from values, else empty
+  void kv(const link::KvStores& stores, const std::vector<std::uint8_t>& keys, const std::vector<std::uint8_t>& values, int capacity,
+          std::size_t slot_bytes, const std::vector<float>& norm) {
+    params_.kv_capacity = capacity;
+    params_.kv_slot_bytes = slot_bytes;
+    bound_.kv_stores = stores;
+    bound_.keys = hold(keys);
+    bound_.values = hold(values);
+    if (!norm.empty()) bound_.key_norm = hold(norm);
   }
   void constants(const std::vector<float>& values) { bound_.constants = hold(values); }
 
@@ -137,6 +148,8 @@ class Stage {
   }
 
   FloatRows floats(int i) const { return rows_of<float>(bound_.out[i]); }
+  std::vector<std::uint8_t> key_bytes() const { return bytes_of(bound_.keys); }
+  std::vector<std::uint8_t> value_bytes() const { return bytes_of(bound_.values); }
   std::vector<float> keys() const { return kv_of(bound_.keys); }
   std::vector<float> values() const { return kv_of(bound_.values); }
   std::vector<std::vector<std::int32_t>> ids(int i) const { return rows_of<std::int32_t>(bound_.out[i]); }
@@ -158,15 +171,21 @@ class Stage {
   }
 
   metal::Slice hold_kv(const std::vector<float>& values) {
-    if (*bound_.kv_format == link::kKvF32) return hold(values);
+    if (bound_.kv_stores.value_code == link::KvCode::f32) return hold(values);
     std::vector<std::uint16_t> rounded;
     for (const float value : values) rounded.push_back(numeric::to_bf16(value));
     return hold(rounded);
   }
 
+  static std::vector<std::uint8_t> bytes_of(const metal::Slice& slice) {
+    const auto* data = static_cast<const std::uint8_t*>(metal::buffer_of(slice)->contents());
+    return {data, data + metal::buffer_of(slice)->length()};
+  }
+
   std::vector<float> kv_of(const metal::Slice& slice) const {
-    std::vector<float> all(metal::buffer_of(slice)->length() / bound_.kv_format->element_bytes);
-    bound_.kv_format->widen(static_cast<const std::byte*>(metal::buffer_of(slice)->contents()), all);
+    const link::KvCode code = bound_.kv_stores.value_code;
+    std::vector<float> all(metal::buffer_of(slice)->length() / link::kv_bytes(code, 1));
+    link::widen(code, static_cast<const std::byte*>(metal::buffer_of(slice)->contents()), 0, all);
     return all;
   }
 

@@ -1,6 +1,7 @@
 // Golden tensors of a fixture by name.
 #pragma once
 
+#include <bit>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -22,6 +23,16 @@ class Expected {
   bool has(const std::string& name) const { return find(name) != nullptr; }
   std::vector<float> floats(const std::string& name) const { return read<float>(name, DType::f32); }
   std::vector<std::int32_t> ids(const std::string& name) const { return read<std::int32_t>(name, DType::i32); }
+  // float16, widened.
+  std::vector<float> halves(const std::string& name) const {
+    std::vector<float> values;
+    for (const std::uint16_t bits : read<std::uint16_t>(name, DType::f16)) values.push_back(static_cast<float>(std::bit_cast<_Float16>(bits)));
+    return values;
+  }
+  std::vector<std::uint8_t> bytes(const std::string& name) const {
+    const Tensor* tensor = find(name);
+    return read<std::uint8_t>(name, tensor ? tensor->type : DType::u8);
+  }
   const Tensor* find(const std::string& name) const {
     for (const NamedTensor& tensor : tensors_)
       if (tensor.name == name) return &tensor.tensor;

@@ -83,9 +83,10 @@ void Trial::matrix(int i, const RandomMatrix& random) {
 
 void Trial::kv(const std::vector<float>& keys, const std::vector<float>& values, int capacity, bool bf16) {
   params.kv_capacity = capacity;
-  params.kv_slot_elements = keys.size();
-  bound.kv_format = bf16 ? &link::kKvBf16 : &link::kKvF32;
-  const std::size_t bytes = bound.kv_format->element_bytes;
+  const link::KvCode code = bf16 ? link::KvCode::bf16 : link::KvCode::f32;
+  const std::size_t bytes = link::kv_bytes(code, 1);
+  params.kv_slot_bytes = keys.size() * bytes;
+  bound.kv_stores = {.key_code = code, .value_code = code, .keys = params.head_dim, .values = params.head_dim};
   for (const auto& [from, to] : {std::pair{&keys, &keys_}, std::pair{&values, &values_}}) {
     to->resize(from->size() * bytes);
     for (std::size_t i = 0; i < from->size(); ++i) {
@@ -108,8 +109,7 @@ void Trial::append_kv(const Slice& slice, const graph::Row& row, Words& to) cons
   const int head_dim = params.head_dim, capacity = params.kv_capacity;
   std::vector<float> widened(static_cast<std::size_t>(head_dim));
   for (int head = 0; head < params.kv_heads; ++head) {
-    const auto number = static_cast<std::size_t>(head * capacity + row.position % capacity);
-    bound.kv_format->widen(static_cast<const std::byte*>(buffer_of(slice)->contents()) + number * bound.kv_format->head_bytes(head_dim), widened);
+    link::widen(bound.kv_stores.value_code, static_cast<const std::byte*>(buffer_of(slice)->contents()), head * capacity + row.position % capacity, widened);
     for (const float x : widened) to.push_back(std::bit_cast<std::uint32_t>(x));
   }
 }

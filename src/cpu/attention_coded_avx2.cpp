@@ -1,0 +1,60 @@
+// Attention on codes of the fast mode with AVX2 and FMA. Compiled for processors that have them; instructions.hpp says who may call
+// it.
+#include <immintrin.h>
+
+#include "cpu/attention_coded_tiles.hpp"
+
+namespace lapidary::cpu {
+namespace {
+
+template <int Pairs>
+struct Heads {
+  using Factor = std::int16_t;
+  static constexpr int kFactors = 1;
+
+  // to: [n / 8][head][8]
+  static float round(int head, const float* from, int n, std::int16_t* to) {
+    std::int16_t numbers[kMaxHeadDim];
+    const float step = round_to_steps(from, n, numbers);
+    for (int i = 0; i < n; i += 8)
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + (i / 8 * 2 * Pairs + head) * 8),
+                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers + i)));
+    return step;
+  }
+
+  // Two heads at a time: their sums and the rows stay in registers.
+  template <class Soon, class Done>
+  static void multiply(CodeLines lines, const std::int16_t* factors, int first, int last, Soon soon, Done done) {
+    for (int i = first; i < last; ++i) soon(i);
+    for (int pair = 0; pair < Pairs; ++pair) {
+      __m256i all[2][4];  // [2 rows][4]
+      for (auto& of_head : all)
+        for (__m256i& sum : of_head) sum = _mm256_setzero_si256();
+      for (int i = first; i < last; ++i) {
+        const std::int16_t* f = factors + (i * 2 * Pairs + 2 * pair) * 8;
+        const __m256i factor[2] = {_mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(f))),
+                                   _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(f + 8)))};
+        for (int j = 0; j < 4; ++j) {
+          const auto* at = reinterpret_cast<const __m128i*>(lines.data + j * lines.pair_stride + i * lines.stride);
+          const __m256i rows = _mm256_cvtepi8_epi16(_mm_loadu_si128(at));
+          for (int head = 0; head < 2; ++head)
+            all[head][j] = _mm256_add_epi32(all[head][j], _mm256_madd_epi16(rows, factor[head]));
+        }
+      }
+      for (int head = 0; head < 2; ++head) {
+        const __m256i a = _mm256_hadd_epi32(all[head][0], all[head][1]), b = _mm256_hadd_epi32(all[head][2], all[head][3]);
+        const __m256i c = _mm256_hadd_epi32(a, b);  // rows 0 2 4 6, 1 3 5 7
+        const __m256i in_order = _mm256_permutevar8x32_epi32(c, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+        float sums[8];
+        _mm256_storeu_ps(sums, _mm256_cvtepi32_ps(in_order));
+        done(2 * pair + head, Vec::load(sums));
+      }
+    }
+  }
+};
+
+}  // namespace
+
+const CodedAttentionKernels kAvx2CodedAttention = {"avx2", CodedAttention<Heads>::attend, CodedAttention<Heads>::kTogether};
+
+}  // namespace lapidary::cpu

@@ -1,0 +1,62 @@
+// Whole models with K/V as codes, on any backend: near the reference, and copied as bytes.
+#include <boost/ut.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "support/cases.hpp"
+#include "support/expected.hpp"
+#include "support/kv_logits.hpp"
+#include "support/random.hpp"
+
+namespace lapidary::test {
+namespace {
+
+using namespace boost::ut;
+
+const link::KvFormat* const kCoded[] = {&link::kKvQ8, &link::kKvQ4};
+
+const suite<"kv models"> kv_models = [] {
+  for (const char* name : {"dense-bf16", "moe-bf16", "ple-bf16", "unified-bf16"})
+    boost::ut::test(std::string(name) + " with codes computes what the reference computes") = [name] {
+      const Expected golden(kFixtures + "/kv/models.safetensors");
+      const auto ids = golden.ids(std::string(name) + ".input_ids");
+      for (const link::KvFormat* format : kCoded) {
+        const auto expected = golden.floats(std::string(name) + ".logits." + std::string(format->name));
+        const Logits all = logits_of(kFixtures + "/models/" + name, format, ids);
+        const std::size_t vocab = all[0].size(), rows = expected.size() / vocab;
+        double sum = 0, most = 0;
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          const double off = std::abs(all[all.size() - rows + i / vocab][i % vocab] - expected[i]);
+          sum += off;
+          most = std::max(most, off);
+        }
+        std::printf("kv: %s %s: differs from the reference by %.4f in the mean, %.3f at most\n", name, std::string(format->name).c_str(), sum / static_cast<double>(expected.size()), most);
+        expect(sum / static_cast<double>(expected.size()) < 0.02 && most < 0.3) << name << format->name;
+      }
+    };
+
+  "a copied session goes on as its original does"_test = [] {
+    for (const link::KvFormat* format : kCoded) {
+      Loaded model(kFixtures + "/models/unified-bf16", {.context_tokens = 256, .sessions = 2, .kv = format});
+      Random random(3);
+      std::vector<std::int32_t> tokens;
+      for (int i = 0; i < 130; ++i) tokens.push_back(4 + random.below(240));
+      decode::Session one(model.program, *model.executor, 0), other(model.program, *model.executor, 1);
+      one.prefill(tokens);
+      model.executor->copy_slot(0, 1, one.length());
+      other.adopt(tokens, one.length());
+      for (const std::int32_t token : {9, 77, 130}) {
+        one.forward({&token, 1});
+        const std::vector<float> expected(one.logits(0).begin(), one.logits(0).end());
+        other.forward({&token, 1});
+        expect(std::memcmp(other.logits(0).data(), expected.data(), expected.size() * sizeof(float)) == 0) << format->name;
+      }
+    }
+  };
+};
+
+}  // namespace
+}  // namespace lapidary::test
