@@ -1,6 +1,7 @@
 // lapidary bench: tokens per second of prompts, decoding and rounds, against what the machine can read; memory against plan.
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -14,6 +15,8 @@
 #include "cpu/backend.hpp"
 #include "cpu/processor.hpp"
 #include "decode/session.hpp"
+#include "engine/stats.hpp"
+#include "link/slots.hpp"
 #include "text/value.hpp"
 
 namespace lapidary::cli {
@@ -50,6 +53,7 @@ double at_rank(std::vector<double> times_s, double rank) {
 // Tokens before anything is measured: enough for nearly all experts, whose weights are mapped when they are used first.
 constexpr int kWarmUp = 64;
 constexpr int kRounds = 20;  // of each kind, when rounds are compared
+constexpr int kComputed = 2048;  // tokens of a text that comes before what is measured; whole tiles
 
 class Bench {
  public:
@@ -95,9 +99,27 @@ class Bench {
 
   static void print(const Value& line) { std::cout << text::to_json(line) << std::endl; }
 
+  // A text of so many tokens. Of a long one only the beginning is computed; the K/V of the other positions are its over and over again:
+  // numbers of the right kind, which are read as fast as any.
   void fill(int tokens) {
     session_.rollback(0);
-    if (tokens) session_.prefill(some_tokens(tokens, session_.vocab()));
+    const int computed = std::min(tokens, kComputed);
+    if (computed) session_.prefill(some_tokens(computed, session_.vocab()));
+    if (computed < tokens) repeat(computed, tokens);
+  }
+
+  void repeat(int computed, int tokens) {
+    const link::SlotMemory memory = session_.memory();
+    link::for_each_head(program_.plan, program_.graph->shape, [&](const link::KvPlacement& layer, std::size_t offset, std::size_t position_bytes) {
+      const auto tile_bytes = position_bytes * static_cast<std::size_t>(graph::kTile);
+      const int all = std::min((tokens + graph::kTile - 1) / graph::kTile, layer.capacity / graph::kTile);
+      const int there = std::min(computed, layer.capacity) / graph::kTile;
+      for (int tile = there; tile < all; ++tile)
+        std::memcpy(memory.bytes.data() + offset + tile_bytes * static_cast<std::size_t>(tile),
+                    memory.bytes.data() + offset + tile_bytes * static_cast<std::size_t>(tile % there), tile_bytes);
+    });
+    *memory.written = tokens;
+    session_.adopt(some_tokens(tokens, session_.vocab()), tokens);
   }
 
   void prompt(int n) {
@@ -267,6 +289,7 @@ class Bench {
     }
     Value::Object line{{"load_s", load_s_},
                        {"context_tokens", plan.context_tokens},
+                       {"kv", engine::kv_stats(program_)},
                        {"plan_anonymous_bytes", bytes(plan.anonymous_bytes())},
                        {"resident_anonymous_bytes", anonymous},
                        {"plan_weights_mapped_bytes", bytes(plan.weights_mapped_bytes)},
@@ -298,7 +321,8 @@ std::string describe(const link::Program& program, const ModelFlags& flags) {
   if (program.backend == &cpu::kBackend)
     machine += ", instructions " + flags.backend_flags.instructions.taken_by(program.numeric).text();
   return machine + "\n" + program.target.folder + ", graph " + std::string(program.graph->name) + ", " +
-         std::to_string(program.plan.threads) + " threads, " + std::string(name_of(program.numeric));
+         std::to_string(program.plan.threads) + " threads, " + std::string(name_of(program.numeric)) + ", K/V " +
+         std::string(program.plan.kv_format.name);
 }
 
 void add_machine(Value::Object& line, const link::Program& program, const ModelFlags& flags) {
@@ -314,7 +338,7 @@ void add_bench(CLI::App& app) {
   flags->model.backend_flags.add_to(*command);
   add_numbers(*command, "-p,--prompt", flags->prompts, 0, INT32_MAX, "prompt lengths to measure, 0 for none", "64");
   add_numbers(*command, "-n,--generate", flags->generations, 0, INT32_MAX, "numbers of decoded tokens to measure, 0 for none", "32");
-  add_number(*command, "-d,--depth", flags->depth, 0, INT32_MAX, "tokens in the cache before the measured ones", "0");
+  add_number(*command, "-d,--depth", flags->depth, 0, INT32_MAX, "tokens in the cache before the measured ones; from 2048 on their K/V repeat", "0");
   add_numbers(*command, "--widths", flags->widths, 1, 8, "rows of rounds to compare with one row", "none");
   add_numbers(*command, "--sessions", flags->sessions, 1, 8, "sessions with a row each in one round, to compare with as many rows of one", "none");
   command->add_flag("--ops", flags->ops, "where the time of a decoded token goes, by kernel and shape");
