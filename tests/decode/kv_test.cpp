@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "decode/generate.hpp"
+#include "decode/lookup.hpp"
 #include "support/cases.hpp"
 #include "support/kv_logits.hpp"
 #include "support/model.hpp"
@@ -89,6 +92,34 @@ double acceptance(const link::KvFormat* kv) {
   return static_cast<double>(accepted) / static_cast<double>(drafted);
 }
 
+// Bytes that are resident and not mapped from files; 0 where the system does not tell.
+std::int64_t resident_bytes() {
+  std::ifstream lines("/proc/self/status");
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("RssAnon:")) return std::stoll(line.substr(8)) * 1024;
+  return 0;
+}
+
+// Texts of so many tokens, one for each seed, in one session.
+std::vector<std::vector<std::int32_t>> long_texts(Loaded& model, std::int32_t tokens, int seeds, bool drafts) {
+  std::vector<std::vector<std::int32_t>> all;
+  for (int seed = 1; seed <= seeds; ++seed) {
+    decode::Session session(model.program, *model.executor);
+    std::vector<decode::Speculation::SourceKind> sources;
+    sources.push_back({[] { return std::make_unique<decode::Assistant>(); }, {}});
+    sources.push_back({[=] { return std::make_unique<decode::Lookup>(tokens + 64); }, {}});
+    decode::Speculation speculation(std::move(sources), 4);
+    decode::GenerateOptions options{.sampling = {.temperature = 1.0f, .top_k = 20, .seed = static_cast<std::uint64_t>(seed)}, .max_tokens = tokens};
+    if (drafts) options.speculation = &speculation;
+    const std::vector<std::int32_t> prompt = {2, 9, 40 + seed, 77};
+    decode::Generation generation(session, prompt, std::move(options));
+    auto& text = all.emplace_back();
+    while (const auto token = generation.next()) text.push_back(*token);
+    expect(text.size() == static_cast<std::size_t>(tokens));
+  }
+  return all;
+}
+
 const suite<"kv"> kv = [] {
   // What one store rests on: a key is its value times the norm, to the bit, but for the pairs that turn.
   for (const char* name : {"moe-bf16", "unified-bf16"})
@@ -155,6 +186,19 @@ const suite<"kv"> kv = [] {
       expect(decode::greedy(session, static_cast<std::int32_t>(expected.size())) == expected);
     }
   };
+
+  // 20000 tokens each, windows wrapped hundreds of times.
+  if (std::getenv("LAPIDARY_FULL"))
+    for (const auto& [number, tokens, seeds] : {std::tuple{5, 4000, 5}, {3, 4000, 5}, {6, 8000, 3}})
+      boost::ut::test("long texts are the same with drafts and without, in the same memory, " + std::to_string(number)) = [=] {
+        const Pair pair = number < 6 ? fixture_pairs()[static_cast<std::size_t>(number)] : pebble_pair();
+        Loaded model(pair.target, {.context_tokens = tokens + 64, .numeric = link::Numeric::fast, .kv = &link::kKvQ8}, 2, pair.assistant);
+        const auto plain = long_texts(model, tokens, seeds, false);
+        const std::int64_t before = resident_bytes();
+        const bool same = long_texts(model, tokens, seeds, true) == plain;
+        expect(same) << pair.name;
+        expect(resident_bytes() <= before + (4 << 20)) << pair.name << before << resident_bytes();
+      };
 
   "drafts of the assistant are accepted as often"_test = [] {
     if (kSlowBuild) return;
