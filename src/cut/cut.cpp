@@ -183,7 +183,8 @@ void add_tables(const link::Program& program, const std::string& folder, Layout&
   if (text::Tokenizer::is_in(folder)) tokenizer = text::Tokenizer::open(folder);
   const Tables tables{.constants = constants, .orders = orders, .tokenizer = std::move(tokenizer),
                       .chat_template = text::choose_template(folder, program.graph->shape.ple_width > 0),
-                      .defaults = decode::read_generation_defaults(folder)};
+                      .defaults = decode::read_generation_defaults(folder),
+                      .image_tokens = engine::read_image_budget(folder)};
   manifest.tables = layout.add_block(flat(tables));
   if (!tables.tokenizer) return;
   manifest.vocabulary = layout.add_block(flat(text::Vocabulary(*tables.tokenizer)));

@@ -30,6 +30,7 @@ link::Program link_with(const ModelOptions& options, std::shared_ptr<const Paylo
     fail(ErrorKind::usage, "drafting", "mtp, expected a program that was cut with an assistant, got one without");
   link::Options resolved = options.link;
   resolved.numeric = options.numeric.value_or(link::usual_numeric(*manifest.graph));
+  if (manifest.graph->tower(graph::Sense::vision)) resolved.image_tokens = options.image_tokens ? options.image_tokens : tables.image_tokens;
   const link::PlacedBlock& prepared = manifest.prepared;
   link::GemBytes bytes{.mappings = payload->mappings(), .constants = tables.constants, .orders = tables.orders, .prepared = {},
                        .keeper = payload};
@@ -60,6 +61,12 @@ text::Tokenizer open_tokenizer(const std::string& folder) {
   return tokenizer_of(read_tables(payload), *payload);
 }
 
+std::int32_t image_budget(const std::string& folder) {
+  return read_tables(std::make_shared<const Payload>(cut::manifest(), folder)).image_tokens;
+}
+
+SoftIds soft_ids(const std::string& folder) { return SoftIds::of(open_tokenizer(folder)); }
+
 link::Program open_program(const ModelOptions& options) {
   const auto payload = std::make_shared<const Payload>(cut::manifest(), options.folder);
   return link_with(options, payload, read_tables(payload));
@@ -73,8 +80,9 @@ Parts open_parts(const ModelOptions& options) {
   link::Program program = link_with(options, payload, tables);
   const text::Template chat_template = tables.chat_template;
   decode::GenerationDefaults defaults = std::move(tables.defaults);
+  const std::int32_t image_tokens = options.image_tokens ? options.image_tokens : tables.image_tokens;
   return {.program = std::move(program), .tokenizer = tokenizer_of(std::move(tables), *payload), .chat_template = chat_template,
-          .defaults = std::move(defaults), .make_vocabulary = vocabulary_of(payload, manifest.vocabulary),
+          .defaults = std::move(defaults), .image_tokens = image_tokens, .make_vocabulary = vocabulary_of(payload, manifest.vocabulary),
           .make_call_vocabulary = manifest.call_vocabulary.bytes ? vocabulary_of(payload, manifest.call_vocabulary)
                                                                  : Parts::MakeVocabulary(text::call_vocabulary)};
 }

@@ -20,6 +20,7 @@ struct Tables {
   std::optional<text::Tokenizer> tokenizer;  // a checkpoint may be without
   text::Template chat_template;
   decode::GenerationDefaults defaults;
+  std::int32_t image_tokens = 0;             // the most of a picture
 
   void put(FlatWriter& writer) const;
   static Tables take(FlatReader& reader, const std::string& where, std::shared_ptr<const void> keeper);

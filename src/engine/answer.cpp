@@ -135,11 +135,11 @@ Event Reader::deliver(text::Event parsed, std::string content) {
 }
 
 Answer::Answer(Conversation& conversation, Prompt prompt, const AnswerOptions& options)
-    : conversation_(conversation), prompt_(std::move(prompt)),
+    : conversation_(conversation), prompt_(std::move(prompt)), soft_(prompt_.blocks.size()), soft_rows_(prompt_.blocks.size()),
       sampling_(options.sampling, conversation.model.defaults, conversation.session.vocab()),
       landmarks_(landmarks_of(conversation.model.tokenizer)), logprobs_(options.logprobs), whole_calls_only_(options.whole_calls_only),
       cancel_(options.cancel ? *options.cancel : own_cancel_),
-      options_{.sampling = sampling_.sampling(), .stop_ids = conversation.model.defaults.eos_tokens,
+      options_{.sampling = sampling_.sampling(), .soft = {prompt_.blocks, soft_rows_}, .stop_ids = conversation.model.defaults.eos_tokens,
                .constraint = constraint_of(conversation.model, prompt_, options), .speculation = &conversation.model.speculation,
                .drafts = conversation.drafts, .prediction = options.prediction, .landmarks = landmarks_, .cancel = &cancel_, .wants_logits = options.logprobs >= 0 || options.wants_rows},
       reader_(conversation.model.tokenizer, prompt_.reading, options.stops) {
@@ -174,16 +174,32 @@ decode::PlayedRounds Answer::play_together(std::span<Answer* const> answers) {
 void Answer::begin() {
   if (generation_) return;
   start_ = Clock::now();
-  result_.reused_tokens = conversation_.session.keep_common_prefix(prompt_.ids);
+  result_.reused_tokens = conversation_.session.keep_common_prefix(prompt_.ids, prompt_.blocks);
   const auto rest = std::span(prompt_.ids).subspan(static_cast<std::size_t>(result_.reused_tokens));
   generation_.emplace(conversation_.session, rest, std::move(options_));
 }
 
 Event Answer::read_prompt(int most_rows) {
   if (cancel_.load(std::memory_order_relaxed)) return end(Ending::cancelled);
+  if (perceive_next(most_rows)) return {};
   generation_->turn(most_rows);
+  for (std::size_t b = 0; b < soft_.size(); ++b)
+    if (prompt_.blocks[b].end <= conversation_.session.length()) soft_[b] = {};
   result_.first_token_seconds = seconds_since(start_);
   return {};
+}
+
+// The first block of the next chunk whose soft tokens are not there yet. False: all are.
+bool Answer::perceive_next(int most_rows) {
+  const decode::Session& session = conversation_.session;
+  for (std::size_t b = 0; b < soft_.size(); ++b) {
+    const decode::SoftBlock& block = prompt_.blocks[b];
+    if (block.end <= session.length() || block.begin >= session.turn_end(most_rows) || !soft_[b].empty()) continue;
+    soft_[b] = perceive(*conversation_.model.program.graph, *conversation_.model.executor, *prompt_.percepts[b]);
+    soft_rows_[b] = soft_[b];
+    return true;
+  }
+  return false;
 }
 
 Event Answer::end(Ending ending) {

@@ -94,8 +94,8 @@ class Answer {
 
   // Keeps what the conversation has of the prompt, so that read_tokens() counts from there; else the first turn does so.
   void begin();
-  // A chunk of the prompt, of at most `most_rows` tokens, a token, or the end: what became certain with it, which may be nothing. No
-  // event when the answer has ended.
+  // A chunk of the prompt, of at most `most_rows` tokens, a picture or a sound of the next one, a token, or the end: what became certain
+  // with it, which may be nothing. No event when the answer has ended.
   std::optional<Event> turn(int most_rows = INT32_MAX);
   // A round for all that want one, in one pass; see decode::Generation. Their turns deliver its tokens.
   static decode::PlayedRounds play_together(std::span<Answer* const> answers);
@@ -130,11 +130,14 @@ class Answer {
 
  private:
   Event read_prompt(int most_rows);
+  bool perceive_next(int most_rows);
   Event end(Ending ending);
   Event deliver(Event event);
 
   Conversation& conversation_;
   const Prompt prompt_;
+  std::vector<std::vector<float>> soft_;           // by block of the prompt: its soft tokens, until it has been read
+  std::vector<std::span<const float>> soft_rows_;  // the same
   const ResolvedSampling sampling_;
   const std::vector<std::int32_t> landmarks_;
   const int logprobs_;

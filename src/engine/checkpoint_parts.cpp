@@ -1,6 +1,13 @@
 #include "engine/parts.hpp"
 
 namespace lapidary::engine {
+namespace {
+
+std::int32_t image_tokens_of(const ModelOptions& options) {
+  return options.image_tokens ? options.image_tokens : read_image_budget(options.folder);
+}
+
+}  // namespace
 
 const link::Manifest* gem() { return nullptr; }
 
@@ -8,10 +15,15 @@ bool has_tokenizer(const std::string& folder) { return text::Tokenizer::is_in(fo
 
 text::Tokenizer open_tokenizer(const std::string& folder) { return text::Tokenizer::open(folder); }
 
+std::int32_t image_budget(const std::string& folder) { return read_image_budget(folder); }
+
+SoftIds soft_ids(const std::string& folder) { return SoftIds::of_config(folder); }
+
 link::Program open_program(const ModelOptions& options) {
   options.begin_stage("checkpoint");
   const Pairing pairing = pair(options.draft, options.folder);
   link::Options resolved = options.link;
+  if (pairing.graph->tower(graph::Sense::vision)) resolved.image_tokens = image_tokens_of(options);
   resolved.numeric = options.numeric.value_or(link::usual_numeric(*pairing.graph));
   if (pairing.assistant) try {
     return link::link(Checkpoint::open(options.folder), Checkpoint::open(*pairing.assistant), *pairing.graph, resolved);
@@ -31,6 +43,7 @@ Parts open_parts(const ModelOptions& options) {
   return {.program = std::move(program), .tokenizer = open_tokenizer(folder),
           .chat_template = text::choose_template(folder, per_layer_embeddings),
           .defaults = decode::read_generation_defaults(folder),
+          .image_tokens = image_tokens_of(options),
           .make_vocabulary = [](const text::Tokenizer& tokenizer) { return std::make_shared<const text::Vocabulary>(tokenizer); },
           .make_call_vocabulary = text::call_vocabulary};
 }

@@ -34,7 +34,7 @@ Model::Model(const ModelOptions& options) : Model{Clock::now(), checked(open_par
 
 Model::Model(Clock::time_point began, Parts parts, const ModelOptions& options)
     : start(began), program(std::move(parts.program)), tokenizer(std::move(parts.tokenizer)), chat_template(parts.chat_template),
-      defaults(std::move(parts.defaults)), draft(options.draft), executor(make_executor(program, options)),
+      defaults(std::move(parts.defaults)), image_tokens(parts.image_tokens), draft(options.draft), executor(make_executor(program, options)),
       speculation(make_speculation(draft, program)), make_vocabulary_(std::move(parts.make_vocabulary)),
       make_call_vocabulary_(std::move(parts.make_call_vocabulary)), taken_(static_cast<std::size_t>(program.plan.sessions)) {
   if (options.link.backend_options.warm_up) {

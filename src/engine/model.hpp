@@ -39,6 +39,7 @@ class Model {
   const text::Tokenizer tokenizer;
   const text::Template chat_template;
   const decode::GenerationDefaults defaults;
+  const std::int32_t image_tokens;  // the most of a picture
   const DraftOptions draft;
   const std::unique_ptr<link::Executor> executor;
   decode::Speculation speculation;  // of all texts

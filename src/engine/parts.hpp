@@ -9,6 +9,7 @@
 
 #include "decode/generation_config.hpp"
 #include "engine/drafting.hpp"
+#include "engine/media.hpp"
 #include "link/link.hpp"
 #include "link/manifest.hpp"
 #include "text/chat.hpp"
@@ -21,6 +22,7 @@ struct ModelOptions {
   std::string folder;
   link::Options link{};
   std::optional<link::Numeric> numeric{};  // the model's usual one when not given
+  std::int32_t image_tokens = 0;           // the most soft tokens of a picture, one of media::kBudgets; 0 = the checkpoint's own
   DraftOptions draft{};
   std::function<void(const std::string&)> notice{};  // what did not work and was not asked for; null = nobody is told
   std::function<void(const char*)> stage{};          // what is being loaded, as it begins; null = nobody is told
@@ -37,6 +39,7 @@ struct Parts {
   text::Tokenizer tokenizer;
   text::Template chat_template;
   decode::GenerationDefaults defaults;
+  std::int32_t image_tokens = 0;  // the most of a picture
   MakeVocabulary make_vocabulary, make_call_vocabulary;
 };
 Parts open_parts(const ModelOptions& options);
@@ -46,6 +49,10 @@ link::Program open_program(const ModelOptions& options);
 
 bool has_tokenizer(const std::string& folder);
 text::Tokenizer open_tokenizer(const std::string& folder);
+
+// What the model's files say: the most soft tokens of a picture, and the ids that announce them.
+std::int32_t image_budget(const std::string& folder);
+SoftIds soft_ids(const std::string& folder);
 
 // What this program was cut for; null where it takes any model.
 const link::Manifest* gem();

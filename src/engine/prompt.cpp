@@ -63,9 +63,24 @@ std::vector<std::int32_t> marks_of(const text::Tokenizer& tokenizer, std::span<c
   return marks;
 }
 
+// With a token for each soft one. Tokenizers may not know that of videos: that of images does as well.
+std::vector<text::Span> announce(std::span<const Medium> media, const text::Tokenizer& tokenizer, std::span<const text::Span> spans) {
+  constexpr std::string_view kVideo = "<|video|>", kImage = "<|image|>";
+  static_assert(kVideo.size() == kImage.size());
+  std::vector<text::Media> announced;
+  for (const Medium& medium : media) announced.push_back(medium.announced());
+  std::vector<text::Span> expanded = text::expand_placeholders(spans, announced);
+  if (tokenizer.special(kVideo)) return expanded;
+  for (text::Span& span : expanded)
+    for (std::size_t at = 0; span.specials == text::Specials::recognise && (at = span.text.find(kVideo, at)) != std::string::npos;)
+      span.text.replace(at, kVideo.size(), kImage);
+  return expanded;
+}
+
 }  // namespace
 
-Prompt Prompt::of_messages(const Model& model, const text::Value& messages, const text::Value& tools, const ChatOptions& options) {
+Prompt Prompt::of_messages(const Model& model, const text::Value& messages, const text::Value& tools, const ChatOptions& options,
+                           std::span<const Medium> media) {
   text::Value checked = text::checked_messages(messages);
   const Continued continued = options.continues ? take_continued(checked) : Continued{};
   const bool goes_on = !continued.text.empty() || !continued.thought.empty();  // else the answer is still to begin
@@ -74,7 +89,12 @@ Prompt Prompt::of_messages(const Model& model, const text::Value& messages, cons
   // The template closes a turn with text, call and result and opens no other for the answer.
   if (text::joined(spans).ends_with("<turn|>\n")) spans.push_back({"<|turn>model\n"});
   if (goes_on) write(continued, spans);
-  Prompt prompt{.ids = model.tokenizer.encode(spans)};
+  spans = announce(media, model.tokenizer, spans);
+  Prompt prompt{.ids = model.tokenizer.encode(spans), .percepts = percepts_of(media)};
+  if (!media.empty()) {
+    prompt.blocks = blocks_of(soft_runs(prompt.ids, SoftIds::of(model.tokenizer)), prompt.percepts);
+    check_chunks(model.program, prompt.blocks);
+  }
   prompt.marks = marks_of(model.tokenizer, prompt.ids);
   prompt.reading = !text::strip(continued.text).empty() ? Reading::answer_in_text
                    : text::ends_inside_thought(spans)   ? Reading::answer_in_thought

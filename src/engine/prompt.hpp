@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/media.hpp"
 #include "engine/model.hpp"
 #include "text/tokenizer.hpp"
 #include "text/value.hpp"
@@ -29,9 +30,13 @@ struct Prompt {
   // How many ids there are up to the end of the system block and of every message, ascending. A special token stands before each, so
   // that nothing that follows changes an id before it. None of a text.
   std::vector<std::int32_t> marks{};
+  std::vector<decode::SoftBlock> blocks{};  // of soft tokens among the ids
+  Percepts percepts{};                      // by block: what they are made of
 
-  // `messages` and `tools` as text::render() takes them.
-  static Prompt of_messages(const Model& model, const text::Value& messages, const text::Value& tools, const ChatOptions& options);
+  // `messages` and `tools` as text::render() takes them. The k-th of `media` belongs to the k-th part of the messages that is an image, audio or
+  // a video.
+  static Prompt of_messages(const Model& model, const text::Value& messages, const text::Value& tools, const ChatOptions& options,
+                            std::span<const Medium> media = {});
   // The text as it is, without a chat template, behind <bos>.
   static Prompt of_text(const Model& model, std::string_view text, text::Specials specials = text::Specials::recognise);
   // As they are.

@@ -193,7 +193,7 @@ void Streams::begin(Stream& stream, Entry& entry, int index) {
     options.whole_calls_only = true;
     options.cancel = &entry.ticket->cancelled;
     const engine::Prompt& prompt = stream.prompt();
-    const std::int32_t cached = cache_.restore(entry.ticket->space, prompt.ids, stream.conversation.session);
+    const std::int32_t cached = cache_.restore(entry.ticket->space, prompt.ids, stream.conversation.session, prompt.blocks);
     stream.answer.emplace(stream.conversation, prompt, options);
     if (stream.is_first_choice()) {
       entry.done.outcome.usage.cached_tokens += cached;

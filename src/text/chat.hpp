@@ -40,8 +40,8 @@ struct RenderOptions {
 // special tokens; everything a message or tool brought is in spans that do not.
 std::vector<Span> render(const Value& messages, const Value& tools, const Template& with, const RenderOptions& options);
 
-// The messages of a conversation that can be answered: text alone, of known roles. Arguments of calls that are JSON in a string, as
-// the OpenAI API has them, become objects.
+// The messages of a conversation that can be answered: text and places of media, of known roles. Arguments of calls that are JSON in a
+// string, as the OpenAI API has them, become objects.
 Value checked_messages(const Value& messages);
 
 // The spans as one string, as a template engine would print it.

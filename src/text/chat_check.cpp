@@ -9,6 +9,7 @@ namespace lapidary::text {
 
 namespace {
 
+constexpr std::string_view kParts[] = {"text", "image", "audio", "video"};
 constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "model", "tool"};
 
 void check_role(const Value& message, const std::string& path) {
@@ -27,9 +28,9 @@ void check_content(const Value& message, const std::string& path) {
   if (!content->array()) return;
   for (std::size_t i = 0; i < content->array()->size(); ++i) {
     const Value* type = (*content->array())[i].find("type");
-    if (type && *type != Value("text"))
+    if (type && (!type->string() || std::ranges::find(kParts, *type->string()) == std::end(kParts)))
       fail(ErrorKind::unsupported, "chat",
-           item_path(path + ".content", i) + ".type, expected text (no other kind is supported), got " + to_json(*type));
+           item_path(path + ".content", i) + ".type, expected text, image, audio or video, got " + to_json(*type));
   }
 }
 

@@ -221,7 +221,8 @@ const suite<"placeholders"> placeholders_suite = [] {
     for (const auto& [messages, outcome] :
          {std::pair{"{}", "wrong_type"}, {"[]", "bad_value"}, {"[1]", "wrong_type"}, {R"([{"content":"hi"}])", "missing_key"},
           {R"([{"role":"wizard","content":"hi"}])", "bad_value"}, {R"([{"role":"user"}])", "missing_key"},
-          {R"([{"role":"user","content":null}])", "wrong_type"}, {R"([{"role":"tool","content":[{"type":"image"}]}])", "unsupported"},
+          {R"([{"role":"user","content":null}])", "wrong_type"}, {R"([{"role":"tool","content":[{"type":"image_url"}]}])", "unsupported"},
+          {R"([{"role":"tool","content":[{"type":7}]}])", "unsupported"}, {R"([{"role":"user","content":[{"type":"image"},{"type":"audio"},{"type":"video"}]}])", "ok"},
           {R"([{"role":"assistant","tool_calls":[{"function":{"arguments":"{"}}]}])", "not_json"}})
       expect(outcome_of([&] { text::checked_messages(parse_json(messages, "messages")); }) == outcome) << messages;
   };
