@@ -89,7 +89,7 @@ std::string folder_of(const std::string& model) {
 engine::ModelOptions ModelFlags::options_with(const DraftFlags& draft) const {
   backend_flags.check(*options.backend);
   draft.check();
-  engine::ModelOptions all{.folder = folder_of(checkpoint), .link = options, .numeric = numeric,
+  engine::ModelOptions all{.folder = folder_of(checkpoint), .link = options, .numeric = numeric, .image_tokens = image_tokens,
                            .draft = draft.options,
                            .notice = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }};
   all.link.backend_options = backend_flags.options();

@@ -18,6 +18,7 @@ struct ModelFlags {
   std::string checkpoint;
   link::Options options{.backend = link::backends().front()};
   std::optional<link::Numeric> numeric;  // the model's usual one when not given
+  std::int32_t image_tokens = 0;         // the most of a picture; 0 = the checkpoint's own
   BackendFlags backend_flags;
 
   void add_to(CLI::App& command);         // the checkpoint as an argument
