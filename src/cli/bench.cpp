@@ -119,7 +119,7 @@ class Bench {
                     memory.bytes.data() + offset + tile_bytes * static_cast<std::size_t>(tile % there), tile_bytes);
     });
     *memory.written = tokens;
-    session_.adopt(some_tokens(tokens, session_.vocab()), tokens);
+    session_.adopt(some_tokens(tokens, session_.vocab()), {}, tokens);
   }
 
   void prompt(int n) {

@@ -47,7 +47,7 @@ const suite<"kv models"> kv_models = [] {
       decode::Session one(model.program, *model.executor, 0), other(model.program, *model.executor, 1);
       one.prefill(tokens);
       model.executor->copy_slot(0, 1, one.length());
-      other.adopt(tokens, one.length());
+      other.adopt(tokens, {}, one.length());
       for (const std::int32_t token : {9, 77, 130}) {
         one.forward({&token, 1});
         const std::vector<float> expected(one.logits(0).begin(), one.logits(0).end());
