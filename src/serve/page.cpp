@@ -5,6 +5,7 @@
 #include <span>
 
 #include "checkpoint/sha256.hpp"
+#include "text/base64.hpp"
 
 namespace lapidary::serve {
 namespace {
@@ -17,18 +18,16 @@ std::string_view element(std::string_view tag) {
   return html.substr(begin, html.find(close, begin) - begin);
 }
 
-// SHA-256 in base 64: three bytes are four letters, and of 32 bytes the last group has two.
+// SHA-256 in base 64.
 std::string digest(std::string_view text) {
-  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const std::string hex = sha256_hex(std::as_bytes(std::span(text))) + "00";
-  std::string letters;
-  for (std::size_t at = 0; at < hex.size(); at += 6) {
-    std::uint32_t group = 0;
-    std::from_chars(&hex[at], &hex[at] + 6, group, 16);
-    for (int shift = 18; shift >= 0; shift -= 6) letters += kLetters[group >> shift & 63];
+  const std::string hex = sha256_hex(std::as_bytes(std::span(text)));
+  std::string bytes;
+  for (std::size_t at = 0; at < hex.size(); at += 2) {
+    std::uint8_t byte = 0;
+    std::from_chars(&hex[at], &hex[at] + 2, byte, 16);
+    bytes += static_cast<char>(byte);
   }
-  letters.back() = '=';
-  return letters;
+  return text::to_base64(bytes);
 }
 
 }  // namespace
