@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/loading.hpp"
+#include "cli/media.hpp"
 #include "cli/printer.hpp"
 #include "engine/answer.hpp"
 
@@ -15,7 +16,7 @@ namespace lapidary::cli {
 class Answerer {
  public:
   struct Question {
-    const text::Value::Array& messages;
+    const MediaMessages& asked;
     const text::Value& tools;  // null = none
     bool think = false, stats = false;
     const engine::AnswerOptions& options;
@@ -27,6 +28,8 @@ class Answerer {
 
   virtual ~Answerer() = default;
   virtual std::int32_t context_tokens() const = 0;
+  // Fails where this cannot be part of a question.
+  virtual void look_at(const std::shared_ptr<const MediaFile>& file) = 0;
   // Prints the answer as it comes, and then to stderr what cut it short and, if that is asked for, statistics. Ctrl-C ends it.
   virtual Reply answer(const Question& question, Printer& printer) = 0;
 };

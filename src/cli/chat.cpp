@@ -1,4 +1,5 @@
 // lapidary chat: a conversation, with a model or with a server.
+#include <filesystem>
 #include <iostream>
 
 #include "checkpoint/environment.hpp"
@@ -9,6 +10,7 @@
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
 #include "cli/line_reader.hpp"
+#include "cli/media.hpp"
 #include "cli/printer.hpp"
 #include "cli/settings.hpp"
 #include "text/chat.hpp"
@@ -32,6 +34,7 @@ constexpr const char* kHelp =
     "/system TEXT    set the system message and start again\n"
     "/undo           forget the last question and its answer\n"
     "/retry          answer the last question again\n"
+    "/image FILE     show a picture with the next message; /audio FILE a sound, /video FILE a video\n"
     "/tools FILE     tools the model may call, as JSON; /tools off\n"
     "/schema FILE    JSON schema that answers must fit, or the schema itself; /schema off\n"
     "/think [on|off] switch thinking on or off\n"
@@ -65,6 +68,15 @@ void flip(bool& is_on, const std::string& command, const std::string& argument) 
 
 const char* name_of(bool is_on) { return is_on ? "on" : "off"; }
 
+// The words of a message.
+std::string text_of(const Value& content) {
+  if (content.string()) return *content.string();
+  std::string all;
+  for (const Value& part : content.array() ? *content.array() : Value::Array())
+    if (const Value* text = part.find("text"); text && text->string()) all += *text->string();
+  return all;
+}
+
 class Chat {
  public:
   explicit Chat(ChatFlags flags)
@@ -83,7 +95,7 @@ class Chat {
       try {
         if (text == "/quit" || text == "/bye") break;
         if (text.starts_with('/')) command(text);
-        else if (!text.empty()) turn(text);
+        else if (!text.empty()) say(text);
       } catch (const Error& error) {
         std::cerr << error.message() << std::endl;  // the conversation goes on
         failed = true;
@@ -107,6 +119,7 @@ class Chat {
 
   void reset() {
     messages_.clear();
+    attached_.clear();
     if (!flags_.system.empty()) messages_.push_back(Value::Object{{"role", "system"}, {"content", flags_.system}});
   }
 
@@ -132,8 +145,8 @@ class Chat {
       flip(flags_.stats, name, argument);
       std::cerr << "statistics are " << name_of(flags_.stats) << std::endl;
     } else if (name == "/undo") {
-      const std::string question = take_back();
-      std::cerr << "forgot: " << question << std::endl;
+      const Value question = take_back();
+      std::cerr << "forgot: " << text_of(question) << std::endl;
     } else if (name == "/retry") {
       const Value::Array before = messages_;
       try {
@@ -142,6 +155,8 @@ class Chat {
         messages_ = before;
         throw;
       }
+    } else if (name == "/image" || name == "/audio" || name == "/video") {
+      attach(name == "/image" ? MediaKind::image : name == "/audio" ? MediaKind::audio : MediaKind::video, path_of(name, argument));
     } else if (name == "/tools") {
       tools_ = argument == "off" ? Value() : read_json_input(path_of(name, argument), json_limit(answerer_->context_tokens()));
       std::cerr << "tools are " << name_of(tools_.truthy()) << std::endl;
@@ -161,12 +176,12 @@ class Chat {
   }
 
   // Forgets the last question and all after it, and returns it.
-  std::string take_back() {
+  Value take_back() {
     for (std::size_t i = messages_.size(); i-- > 0;) {
       const Value* role = messages_[i].find("role");
       const Value* content = messages_[i].find("content");
-      if (!role || !role->string() || *role->string() != "user" || !content || !content->string()) continue;
-      const std::string question = *content->string();
+      if (!role || *role != Value("user") || !content) continue;
+      const Value question = *content;
       messages_.resize(i);
       return question;
     }
@@ -179,20 +194,40 @@ class Chat {
   }
 
   void load(const std::string& path) {
-    const Value loaded = read_json_input(path, json_limit(answerer_->context_tokens()));
-    text::render(text::checked_messages(loaded), {}, {}, {});  // refuses what is not a conversation
+    const Value loaded = with_absolute_paths(read_json_input(path), std::filesystem::path(path).parent_path().string());
+    const MediaMessages asked = read_media(loaded, {}, reader_);
+    text::render(text::checked_messages(asked.messages), {}, {}, {});  // refuses what is not a conversation
+    for (const auto& file : asked.media) answerer_->look_at(file);
     messages_ = *loaded.array();
+    attached_.clear();
     std::cerr << "loaded " << messages_.size() << " messages from " << path << std::endl;
   }
 
-  void turn(const std::string& prompt) {
-    if (!text::is_utf8(prompt)) fail(ErrorKind::bad_utf8, "message", "expected UTF-8, got other bytes");
+  // With the next message. A file that is none is told of now.
+  void attach(MediaKind kind, const std::string& path) {
+    const std::string absolute = std::filesystem::absolute(path).string();
+    answerer_->look_at(reader_.read(kind, absolute, path));
+    attached_.push_back(media_part(kind, absolute));
+    std::cerr << path << " goes with the next message" << std::endl;
+  }
+
+  void say(const std::string& text) {
+    if (!text::is_utf8(text)) fail(ErrorKind::bad_utf8, "message", "expected UTF-8, got other bytes");
+    if (attached_.empty()) return turn(text);
+    Value::Array parts = attached_;
+    parts.push_back(Value::Object{{"type", "text"}, {"text", text}});
+    turn(std::move(parts));
+    attached_.clear();
+  }
+
+  void turn(Value content) {
     Value::Array messages = messages_;
-    messages.push_back(Value::Object{{"role", "user"}, {"content", prompt}});
+    messages.push_back(Value::Object{{"role", "user"}, {"content", std::move(content)}});
+    const MediaMessages asked = read_media(messages, {}, reader_);
     Printer printer(flags_.answer.folds_thoughts, flags_.engine.quiet);
     Answerer::Reply reply;
     try {
-      reply = answerer_->answer({messages, tools_, flags_.answer.think, flags_.stats, options_}, printer);
+      reply = answerer_->answer({asked, tools_, flags_.answer.think, flags_.stats, options_}, printer);
     } catch (...) {
       printer.finish();
       throw;
@@ -208,7 +243,9 @@ class Chat {
   ChatFlags flags_;
   engine::AnswerOptions options_;
   const std::unique_ptr<Answerer> answerer_;
-  Value::Array messages_;
+  MediaReader reader_;
+  Value::Array messages_;  // pictures, sounds and videos by their paths
+  Value::Array attached_;  // parts of the next one
   Value tools_;
 };
 
@@ -227,6 +264,7 @@ void add_chat(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("chat", "Talk with the model");
   const auto flags = std::make_shared<ChatFlags>();
   flags->engine.add_to(*command);
+  add_image_tokens(*command, flags->engine.model.image_tokens);
   const std::vector<CLI::Option*> local = command->get_options();
   add_path(*command, "--connect", flags->connect, "URL",
            "talk to a server, http://HOST:PORT or unix:PATH, instead of loading a model; LAPIDARY_API_KEY is the key");

@@ -2,12 +2,14 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 
 #include "cli/answer.hpp"
 #include "cli/commands.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
+#include "cli/media.hpp"
 #include "cli/printer.hpp"
 #include "cli/progress.hpp"
 #include "engine/stats.hpp"
@@ -21,6 +23,7 @@ using text::Value;
 struct GenerateFlags {
   EngineFlags engine;
   AnswerFlags answer;
+  MediaFlags media;
   std::string prompt, file, messages_file, system, tools_file;
   bool strict_tools = false, raw = false, json = false, json_lines = false, stats = false;
 
@@ -46,7 +49,8 @@ std::string read_prompt(const GenerateFlags& flags) {
 }
 
 Value read_messages(const GenerateFlags& flags) {
-  if (!flags.messages_file.empty()) return read_json_input(flags.messages_file, json_limit(flags.context_tokens()));
+  if (!flags.messages_file.empty())
+    return with_absolute_paths(read_json_input(flags.messages_file), std::filesystem::path(flags.messages_file).parent_path().string());
   const std::string prompt = read_prompt(flags);
   Value::Array messages;
   if (!flags.system.empty())
@@ -100,7 +104,8 @@ void print_line(const Value& value) {
 int run(const GenerateFlags& flags) {
   // Everything the user wrote is read before the model is.
   const std::string raw = flags.raw ? read_prompt(flags) : "";
-  const Value messages = flags.raw ? Value() : read_messages(flags);
+  MediaReader reader;
+  const MediaMessages asked = flags.raw ? MediaMessages{} : read_media(read_messages(flags), flags.media, reader);
   const Value tools = flags.tools_file.empty() ? Value() : read_json_input(flags.tools_file, json_limit(flags.context_tokens()));
   engine::AnswerOptions options = flags.answer.options();
   if (flags.strict_tools) options.strict_tools = tools;
@@ -111,7 +116,7 @@ int run(const GenerateFlags& flags) {
   options.cancel = &guard.cancelled();
   engine::Answer answer(conversation,
                         flags.raw ? engine::Prompt::of_text(model, raw)
-                                  : engine::Prompt::of_messages(model, messages, tools, {.think = flags.answer.think}),
+                                  : engine::Prompt::of_messages(model, asked.messages, tools, {.think = flags.answer.think}, media_of(asked.media, model)),
                         options);
 
   Printer printer(flags.answer.folds_thoughts, flags.engine.quiet);
@@ -150,6 +155,8 @@ void add_generate(CLI::App& app, int& status) {
   flags->engine.add_to(*command);
   flags->engine.model.backend_flags.add_to(*command);
   flags->answer.add_to(*command);
+  flags->media.add_to(*command, kMediaKinds);
+  add_image_tokens(*command, flags->engine.model.image_tokens);
   add_number(*command, "--logprobs", flags->answer.logprobs, 0, 1000, "with --json: the log probabilities of so many tokens at each step",
              "none");
   auto* system = command->add_option("--system", flags->system, "system message");
@@ -157,7 +164,7 @@ void add_generate(CLI::App& app, int& status) {
   command->add_flag("--strict-tools", flags->strict_tools, "calls must fit the schemas of --tools")
       ->needs(tools)->excludes("--json-schema")->excludes("--json-mode");
   auto* raw = command->add_flag("--raw", flags->raw, "continue the text as it is, without a chat template");
-  raw->excludes(system)->excludes(tools)->excludes("--think");
+  for (const char* flag : {"--system", "--tools", "--think", "--image", "--audio", "--video"}) raw->excludes(command->get_option(flag));
   add_path(*command, "--messages", flags->messages_file, "FILE", "JSON file with a list of messages instead of a prompt")
       ->excludes(raw)->excludes(system)->excludes(prompt)->excludes(file);
   auto* json = command->add_flag("--json", flags->json, "one JSON object at the end instead of text");

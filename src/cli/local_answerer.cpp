@@ -14,8 +14,12 @@ class LocalAnswerer final : public Answerer {
 
   std::int32_t context_tokens() const override { return conversation_.session.capacity(); }
 
+  void look_at(const std::shared_ptr<const MediaFile>& file) override { medium(file); }
+
   Reply answer(const Question& question, Printer& printer) override {
-    engine::Prompt asked = engine::Prompt::of_messages(*model_, question.messages, question.tools, {.think = question.think});
+    std::vector<engine::Medium> media;
+    for (const auto& file : question.asked.media) media.push_back(medium(file));
+    engine::Prompt asked = engine::Prompt::of_messages(*model_, question.asked.messages, question.tools, {.think = question.think}, media);
     if (asked.ids.size() >= static_cast<std::size_t>(context_tokens()))
       fail(ErrorKind::usage, "context", "expected fewer than " + std::to_string(context_tokens()) + " tokens, got " +
                                             std::to_string(asked.ids.size()) + kContextAdvice);
@@ -36,8 +40,16 @@ class LocalAnswerer final : public Answerer {
   }
 
  private:
+  // Decoded once, however long the conversation gets.
+  const engine::Medium& medium(const std::shared_ptr<const MediaFile>& file) {
+    const auto found = media_.find(file);
+    if (found != media_.end()) return found->second;
+    return media_.emplace(file, medium_of(*file, *model_->program.graph, model_->image_tokens)).first->second;
+  }
+
   const std::unique_ptr<engine::Model> model_;
   engine::Conversation conversation_;
+  std::map<std::shared_ptr<const MediaFile>, engine::Medium> media_;
   const bool quiet_;
 };
 

@@ -9,6 +9,7 @@
 #include "cli/progress.hpp"
 #include "serve/client.hpp"
 #include "serve/event_reader.hpp"
+#include "text/base64.hpp"
 
 namespace lapidary::cli {
 namespace {
@@ -89,12 +90,28 @@ Value calls_for_server(const Value::Array& calls) {
   return all;
 }
 
-Value messages_for_server(const Value::Array& messages) {
+// As parts of the API. It has none for videos.
+Value part_for_server(const MediaFile& file) {
+  const std::string data = text::to_base64(file.bytes);
+  if (file.kind == MediaKind::audio) return Value::Object{{"type", "input_audio"}, {"input_audio", Value::Object{{"data", data}, {"format", "wav"}}}};
+  return Value::Object{{"type", "image_url"}, {"image_url", Value::Object{{"url", "data:application/octet-stream;base64," + data}}}};
+}
+
+Value content_for_server(const Value::Array& parts, MediaFiles::const_iterator& file) {
   Value::Array all;
-  for (const Value& message : messages) {
+  for (const Value& part : parts) all.push_back(part.find("type") && *part.find("type") != Value("text") ? part_for_server(**file++) : part);
+  return all;
+}
+
+Value messages_for_server(const MediaMessages& asked) {
+  Value::Array all;
+  auto file = asked.media.begin();
+  for (const Value& message : *asked.messages.array()) {
     Value::Object fields = *message.object();
-    for (auto& [name, value] : fields)
+    for (auto& [name, value] : fields) {
       if (name == "tool_calls" && value.array()) value = calls_for_server(*value.array());
+      if (name == "content" && value.array()) value = content_for_server(*value.array(), file);
+    }
     all.push_back(std::move(fields));
   }
   return all;
@@ -102,7 +119,7 @@ Value messages_for_server(const Value::Array& messages) {
 
 std::string body_of(const Answerer::Question& question) {
   const engine::AnswerOptions& options = question.options;
-  Value::Object body{{"messages", messages_for_server(question.messages)}, {"stream", true},
+  Value::Object body{{"messages", messages_for_server(question.asked)}, {"stream", true},
                      {"chat_template_kwargs", Value::Object{{"enable_thinking", question.think}}}};
   if (question.tools.truthy()) body.emplace_back("tools", question.tools);
   if (options.max_tokens > 0) body.emplace_back("max_tokens", options.max_tokens);
@@ -206,6 +223,11 @@ class RemoteAnswerer final : public Answerer {
   }
 
   std::int32_t context_tokens() const override { return context_tokens_; }
+
+  // What the bytes are is the server's to say.
+  void look_at(const std::shared_ptr<const MediaFile>& file) override {
+    if (file->kind == MediaKind::video) fail(ErrorKind::unsupported, file->name, "expected a picture or a sound with --connect, got a video");
+  }
 
   Reply answer(const Question& question, Printer& printer) override {
     InterruptGuard guard;

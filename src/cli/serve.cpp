@@ -10,6 +10,7 @@
 #include "cli/commands.hpp"
 #include "cli/flags.hpp"
 #include "cli/loading.hpp"
+#include "cli/media.hpp"
 #include "cli/settings.hpp"
 #include "serve/listen.hpp"
 #include "serve/server.hpp"
@@ -139,6 +140,7 @@ void add_serve(CLI::App& app) {
   const auto flags = std::make_shared<ServeFlags>();
   serve::ServerOptions& server = flags->server;
   flags->engine.add_to(*command);
+  add_image_tokens(*command, flags->engine.model.image_tokens);
   auto* host = command->add_option("--host", server.host, "address to listen on (default: 127.0.0.1)");
   auto* port = add_number(*command, "--port", server.port, 0, 65535, "0: a free one", "8080");
   add_path(*command, "--unix", server.unix_path, "FILE", "listen on a Unix socket instead")->excludes(host)->excludes(port);

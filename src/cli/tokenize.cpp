@@ -6,6 +6,7 @@
 #include "cli/commands.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
+#include "cli/media.hpp"
 #include "cli/model.hpp"
 #include "text/detokenizer.hpp"
 #include "text/tokenizer.hpp"
@@ -21,6 +22,8 @@ struct TokenizeFlags {
   std::string text;
   CLI::Option* text_given = nullptr;
   std::string file = "-";
+  MediaFlags media;
+  std::int32_t image_tokens = 0;  // 0 = the model's own
   bool json = false;
   bool decode = false;
   bool no_special = false;
@@ -60,20 +63,30 @@ std::string piece_name(const text::Tokenizer& tokenizer, std::int32_t id) {
   return std::string("<0x") + kHex[byte / 16] + kHex[byte % 16] + ">";
 }
 
-void print_ids(const text::Tokenizer& tokenizer, const std::vector<std::int32_t>& ids, bool json) {
+// Places of soft tokens count as one: 258880*64.
+void print_ids(const text::Tokenizer& tokenizer, const std::vector<std::int32_t>& ids, const std::vector<engine::SoftRun>& runs, bool json) {
   if (json) {
     text::Value::Array numbers, pieces;
     for (const std::int32_t id : ids) {
       numbers.push_back(id);
       pieces.push_back(piece_name(tokenizer, id));
     }
-    std::cout << text::to_json(text::Value::Object{{"ids", std::move(numbers)}, {"pieces", std::move(pieces)}}) << "\n";
+    text::Value::Object all{{"ids", std::move(numbers)}, {"pieces", std::move(pieces)}};
+    text::Value::Array blocks;
+    for (const engine::SoftRun& run : runs)
+      blocks.push_back(text::Value::Object{{"kind", run.sense == graph::Sense::vision ? "image" : "audio"}, {"begin", run.begin}, {"end", run.end}});
+    if (!blocks.empty()) all.emplace_back("blocks", std::move(blocks));
+    std::cout << text::to_json(all) << "\n";
     return;
   }
   const char* separator = "";
-  for (const std::int32_t id : ids) {
-    std::cout << separator << id;
+  auto run = runs.begin();
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    std::cout << separator << ids[i];
     separator = " ";
+    if (run == runs.end() || static_cast<std::size_t>(run->begin) != i) continue;
+    std::cout << "*" << run->end - run->begin;
+    i = static_cast<std::size_t>((run++)->end) - 1;
   }
   std::cout << "\n";
 }
@@ -82,6 +95,23 @@ void print_text(const text::Tokenizer& tokenizer, const std::vector<std::int32_t
   text::Detokenizer detokenizer(tokenizer, with_specials);
   for (const std::int32_t id : ids) std::cout << detokenizer.push(id);
   std::cout << detokenizer.finish();
+}
+
+// The text and, where the files go, the places of their soft tokens. Of the model only its shape is wanted.
+std::vector<text::Span> with_blocks(const std::string& text, text::Specials specials, const TokenizeFlags& flags) {
+  MediaReader reader;
+  const text::Value message = text::Value::Object{{"role", "user"}, {"content", text}};
+  const MediaMessages asked = read_media(text::Value::Array{message}, flags.media, reader);
+  const std::string folder = folder_of(flags.model);
+  const link::Program program = engine::open_program({.folder = folder, .link = {.backend = link::backends().front()}, .draft = {.kind = engine::DraftKind::none}});
+  const std::int32_t image_tokens = flags.image_tokens ? flags.image_tokens : engine::image_budget(folder);
+  std::vector<text::Span> spans;
+  auto file = asked.media.begin();
+  for (const text::Value& part : *asked.messages.array()->front().find("content")->array()) {
+    if (const text::Value* words = part.find("text")) spans.push_back({*words->string(), specials});
+    else spans.push_back({text::expansion(medium_of(**file++, *program.graph, image_tokens).announced()), text::Specials::recognise});
+  }
+  return spans;
 }
 
 void run(const TokenizeFlags& flags) {
@@ -93,10 +123,12 @@ void run(const TokenizeFlags& flags) {
     print_text(tokenizer, parse_ids(input, tokenizer.size()), !flags.no_special);
     return;
   }
+  const text::Specials specials = flags.no_special ? text::Specials::as_text : text::Specials::recognise;
+  const std::vector<text::Span> spans = flags.media.any() ? with_blocks(input, specials, flags) : std::vector<text::Span>();
   start = Clock::now();
-  const auto ids = tokenizer.encode(input, flags.no_special ? text::Specials::as_text : text::Specials::recognise);
+  const auto ids = spans.empty() ? tokenizer.encode(input, specials) : tokenizer.encode(spans);
   const double encode_seconds = seconds_since(start);
-  print_ids(tokenizer, ids, flags.json);
+  print_ids(tokenizer, ids, flags.media.any() ? engine::soft_runs(ids, engine::SoftIds::of(tokenizer)) : std::vector<engine::SoftRun>(), flags.json);
   if (flags.time) {
     std::cerr << text::to_json(text::Value::Object{{"load_s", load_seconds}, {"encode_s", encode_seconds},
                                                    {"bytes", static_cast<std::int64_t>(input.size())},
@@ -114,6 +146,10 @@ void add_tokenize(CLI::App& app) {
   flags->text_given = command->add_option("TEXT", flags->text, "what to read (default: standard input)");
   add_path(*command, "-f,--file", flags->file, "FILE", "read this file; '-': standard input")->excludes(flags->text_given);
   CLI::Option* decode = command->add_flag("--decode", flags->decode, "read ids separated by spaces and print their text");
+  constexpr MediaKind kKinds[] = {MediaKind::image, MediaKind::audio};
+  flags->media.add_to(*command, kKinds);
+  add_image_tokens(*command, flags->image_tokens);
+  for (const MediaKind kind : kKinds) decode->excludes(command->get_option(flag_of(kind)));
   command->add_flag("--json", flags->json, "print ids and pieces as JSON")->excludes(decode);
   command->add_flag("--no-special", flags->no_special, "treat names of special tokens as text; with --decode: leave them out");
   command->add_flag("--time", flags->time, "print the seconds it took to stderr")->excludes(decode);

@@ -80,7 +80,7 @@ const suite<"files that are read"> read_files = [] {
   "input without an end is refused as soon as it cannot fit the context"_test = [] {
     const std::pair<const char*, const char*> cases[] = {{"generate", "1048576 bytes, as no text of 4096 tokens, the context, is longer, got more"},
                                                          {"generate --context 100 --file -", "25600 bytes, as no text of 100 tokens"},
-                                                         {"generate --messages -", "6291456 bytes, as no text of 4096 tokens"},
+                                                         {"generate --messages -", "67108864 bytes, got more"},
                                                          {"generate hi --context 10 --tools /dev/zero", "15360 bytes, as no text of 10 tokens"},
                                                          {"chat --context 100 </dev/zero", "25600 bytes, as no text of 100 tokens"},
                                                          {"generate hi --json-schema /dev/zero", "67108864 bytes, got more"}};

@@ -177,7 +177,7 @@ const suite<"lapidary generate"> generate = [] {
     for (const auto& [messages, mentions] : std::vector<std::pair<std::string, std::string>>{
              {"[]", "messages, expected at least one, got none"},
              {R"([{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image_url","image_url":{"url":"x"}}]}])",
-              "messages[0].content[1].type, expected text, image, audio or video, got \"image_url\""},
+              "/x] cannot be read"},
              {R"([{"role":"user","content":[{"type":"audio"}]}])", "[media] images, audio and video, one for each placeholder, expected 1, got 0"},
              {R"([{"role":"wizard","content":"hi"}])",
               "messages[0].role, expected system, developer, user, assistant, model or tool, got \"wizard\""},

@@ -36,6 +36,14 @@ const suite<"lapidary tokenize"> tokenize = [] {
     }
   };
 
+  boost::ut::test("shows the places of a picture as one block") = [] {
+    const std::string image = "--image " + kRoot + "/models/examples/shapes.png ";
+    expect(lapidary("tokenize " + kModel + image + "Hi").out == "17 18*63 19 8149 8112\n");
+    const Outcome json = lapidary("tokenize --json " + kModel + image + "'Hi<image>'");
+    expect(json.out.starts_with("{\"ids\":[8149,8112,17,18,18,") && json.out.find("\"blocks\":[{\"kind\":\"image\",\"begin\":3,\"end\":66}]") != std::string::npos) << json.out << json.err;
+    expect(lapidary("tokenize --decode " + kModel + image + "5").status == 2_i);
+  };
+
   boost::ut::test("says what is wrong") = [] {
     const Outcome word = lapidary("tokenize --decode " + kModel + "'6 six'"), large = lapidary("tokenize --decode " + kModel + "8192");
     expect(word.status == 2 && word.err.find("'six'") != std::string::npos) << word.err;
