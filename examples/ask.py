@@ -28,10 +28,16 @@ class Sampling(Sized):
                 ("presence", c_float), ("frequency", c_float)]
 
 
+class Medium(Sized):
+    _fields_ = [("size", c_size_t), ("data", c_char_p), ("data_bytes", c_size_t), ("kind", c_int32), ("image_tokens", c_int32),
+                ("width", c_int32), ("height", c_int32)]
+
+
 class Request(Sized):
     _fields_ = [("size", c_size_t), ("messages", c_char_p), ("tools", c_char_p), ("ids", POINTER(c_int32)), ("id_count", c_size_t),
                 ("schema", c_char_p), ("stops", POINTER(c_char_p)), ("stop_count", c_size_t), ("sampling", POINTER(Sampling)),
-                ("flags", c_uint32), ("reading", c_int32), ("max_tokens", c_int32), ("top_logprobs", c_int32)]
+                ("flags", c_uint32), ("reading", c_int32), ("max_tokens", c_int32), ("top_logprobs", c_int32),
+                ("media", POINTER(POINTER(Medium))), ("media_count", c_size_t)]
 
 
 class Event(Sized):
@@ -39,7 +45,7 @@ class Event(Sized):
                 ("arguments_bytes", c_size_t), ("kind", c_int32), ("ending", c_int32)]
 
 
-GIVEN_TEMPERATURE, TEXT, TOOL_CALL, END = 1, 1, 3, 1
+GIVEN_TEMPERATURE, IMAGE_FILE, TEXT, TOOL_CALL, END = 1, 1, 1, 3, 1
 
 
 class Lapidary:
@@ -55,16 +61,20 @@ class Lapidary:
 
 
 def main():
-    if len(sys.argv) != 4:
-        sys.exit("usage: ask.py LIBRARY MODEL QUESTION")
+    if len(sys.argv) < 4:
+        sys.exit("usage: ask.py LIBRARY MODEL QUESTION [PICTURE...]")
     lapidary = Lapidary(sys.argv[1])
     model, session = c_void_p(), c_void_p()
     lapidary.call("load", sys.argv[2].encode(), byref(ModelOptions(context_tokens=1024)), byref(model))
     lapidary.call("open_session", model, byref(session))
 
     sampling = Sampling(given=GIVEN_TEMPERATURE)
-    messages = json.dumps([{"role": "user", "content": sys.argv[3]}]).encode()
-    lapidary.call("begin", session, byref(Request(messages=messages, sampling=ctypes.pointer(sampling))))
+    files = [open(path, "rb").read() for path in sys.argv[4:]]
+    media = [ctypes.pointer(Medium(data=file, data_bytes=len(file), kind=IMAGE_FILE)) for file in files]
+    content = [{"type": "image"}] * len(files) + [{"type": "text", "text": sys.argv[3]}]
+    messages = json.dumps([{"role": "user", "content": content}]).encode()
+    lapidary.call("begin", session, byref(Request(messages=messages, sampling=ctypes.pointer(sampling), media_count=len(media),
+                                                  media=(POINTER(Medium) * len(media))(*media))))
     event = Event()
     while lapidary.call("pull", session, byref(event)) != END:
         if event.kind == TEXT:

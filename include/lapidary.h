@@ -41,7 +41,7 @@ extern "C" {
 #endif
 
 #define LAPIDARY_VERSION "0.1.0"
-#define LAPIDARY_ABI 2 /* grows with every change of a struct or function below */
+#define LAPIDARY_ABI 3 /* grows with every change of a struct or function below */
 
 /* A struct with its size and nothing else set: lapidary_error error = LAPIDARY_INIT(lapidary_error); */
 #ifdef __cplusplus
@@ -102,6 +102,8 @@ typedef struct lapidary_model_options {
   int32_t draft;               /* LAPIDARY_DRAFT_...: changes the speed, never a token; a session may use less of it */
   int32_t draft_tokens;        /* 1 to 7; 0 = chosen round by round */
   uint32_t flags;              /* LAPIDARY_PIN_THREADS and so on */
+  int32_t image_tokens;        /* the most that a picture takes of the context: 70, 140, 280, 560 or 1120; 0 = as the checkpoint has it */
+  int32_t reserved;            /* 0 */
 } lapidary_model_options;
 
 typedef struct lapidary_memory_plan {
@@ -114,7 +116,10 @@ typedef struct lapidary_memory_plan {
   uint64_t repacked_bytes;
   uint64_t room_bytes;
   uint64_t text_bytes;           /* tokenizer, grammars, index of repetitions */
+  uint64_t tower_bytes;          /* for pictures and sounds; committed by use */
 } lapidary_memory_plan;
+
+enum { LAPIDARY_SEES = 1, LAPIDARY_HEARS = 2 }; /* lapidary_model_info.senses */
 
 typedef struct lapidary_model_info {
   size_t size;
@@ -123,6 +128,8 @@ typedef struct lapidary_model_info {
   int32_t round_tokens;          /* the most that lapidary_next() gives */
   int32_t has_assistant;
   int32_t numeric;               /* LAPIDARY_NUMERIC_EXACT or _FAST */
+  int32_t senses;                /* LAPIDARY_SEES: takes pictures and videos; LAPIDARY_HEARS: sounds */
+  int32_t image_tokens;          /* the most of a picture, where nothing else is said */
 } lapidary_model_info;
 
 /* What a model would need; nothing of it is allocated. `options` may be NULL, here and below. */
@@ -225,6 +232,24 @@ enum { /* lapidary_request.flags */
   LAPIDARY_ROWS = 16         /* for lapidary_logits() and lapidary_hidden() */
 };
 
+/* A picture, a sound or a video: the bytes of a file, or what the caller has decoded. */
+enum {
+  LAPIDARY_IMAGE_FILE = 1, /* PNG, JPEG, WebP, GIF */
+  LAPIDARY_AUDIO_FILE = 2, /* WAV, FLAC, OGG, MP3 */
+  LAPIDARY_VIDEO_FILE = 3,
+  LAPIDARY_PIXELS = 4,     /* of a picture: 8 bits of red, green and blue each, [height, width, 3] */
+  LAPIDARY_SAMPLES = 5     /* of a sound: floats from -1 to 1, one channel, 16000 a second */
+};
+
+typedef struct lapidary_medium {
+  size_t size;
+  const void* data;
+  size_t data_bytes;
+  int32_t kind;          /* LAPIDARY_IMAGE_FILE and so on */
+  int32_t image_tokens;  /* the most of a picture, as in lapidary_model_options; 0 = the model's */
+  int32_t width, height; /* of pixels */
+} lapidary_medium;
+
 /* What to answer, and how: messages, or ids of a prompt. Of a prompt only what the session does not have yet is computed. */
 typedef struct lapidary_request {
   size_t size;
@@ -240,6 +265,8 @@ typedef struct lapidary_request {
   int32_t reading;            /* of ids: LAPIDARY_READ_... */
   int32_t max_tokens;         /* 0 = until the context is full */
   int32_t top_logprobs;       /* alternatives per token, 0 to 1000 */
+  const lapidary_medium* const* media; /* by order of the parts {"type": "image"}, {"type": "audio"}, {"type": "video"} in the messages */
+  size_t media_count;
 } lapidary_request;
 
 enum { LAPIDARY_EVENT_TEXT = 1, LAPIDARY_EVENT_THOUGHT = 2, LAPIDARY_EVENT_TOOL_CALL = 3, LAPIDARY_EVENT_END = 4 };

@@ -200,7 +200,10 @@ struct Request {
   engine::AnswerOptions options;
 };
 Request read_request(const engine::Model& model, const lapidary_request* request, std::atomic<bool>& cancel);
-engine::Prompt render(const engine::Model& model, const char* messages, const char* tools, bool think);
+engine::Prompt render(const engine::Model& model, const char* messages, const char* tools, bool think,
+                      std::span<const engine::Medium> media = {});
+// Decodes them, which may take a while.
+std::vector<engine::Medium> media_of(const engine::Model& model, std::span<const lapidary_medium* const> given);
 
 // The backend by its name, or the best there is.
 void choose_backend(engine::ModelOptions& options, const char* name);

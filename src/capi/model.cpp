@@ -38,7 +38,7 @@ lapidary_status lapidary_plan_memory(const char* folder, const lapidary_model_op
     const link::MemoryPlan& planned = program.plan;
     capi::write_sized(plan,
                       {0, planned.weights_mapped_bytes, planned.anonymous_bytes(), planned.kv_bytes, planned.arena_bytes,
-                       planned.constants_bytes, planned.repacked_bytes, planned.room_bytes, planned.text_bytes},
+                       planned.constants_bytes, planned.repacked_bytes, planned.room_bytes, planned.text_bytes, planned.tower_bytes},
                       "plan");
   });
 }
@@ -67,13 +67,16 @@ lapidary_status lapidary_free_model(lapidary_model* model, lapidary_error* error
 
 lapidary_status lapidary_describe(const lapidary_model* model, lapidary_model_info* info, lapidary_error* error) {
   return attempt(error, [&] {
-    const link::Program& program = capi::model_of(model).model.program;
+    const engine::Model& loaded = capi::model_of(model).model;
+    const link::Program& program = loaded.program;
+    const auto perceives = [&](graph::Sense sense, std::int32_t bit) { return program.graph->tower(sense) ? bit : 0; };
     const graph::Shape& shape = program.graph->shape;
     const link::MemoryPlan& plan = program.plan;
     capi::write_sized(info,
                       {0, shape.vocab, shape.hidden, shape.layer_count, plan.context_tokens, plan.chunk_rows, plan.sessions,
                        plan.threads, plan.verify_rows, program.assistant ? 1 : 0,
-                       program.numeric == link::Numeric::exact ? LAPIDARY_NUMERIC_EXACT : LAPIDARY_NUMERIC_FAST},
+                       program.numeric == link::Numeric::exact ? LAPIDARY_NUMERIC_EXACT : LAPIDARY_NUMERIC_FAST,
+                       perceives(graph::Sense::vision, LAPIDARY_SEES) | perceives(graph::Sense::audio, LAPIDARY_HEARS), loaded.image_tokens},
                       "info");
   });
 }

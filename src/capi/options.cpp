@@ -74,6 +74,9 @@ engine::ModelOptions model_options(const char* folder, const lapidary_model_opti
     case LAPIDARY_NUMERIC_FAST: all.numeric = link::Numeric::fast; break;
     default: break;
   }
+  if (options.image_tokens) engine::check_image_budget(options.image_tokens, "model options");
+  all.image_tokens = options.image_tokens;
+  if (options.reserved) fail(ErrorKind::unsupported, "model options", "reserved, expected 0, got another");
   all.draft = draft_options(options.draft, options.draft_tokens);
   if (options.assistant) {
     if (!all.draft.wants_assistant()) fail(ErrorKind::usage, "assistant", "expected a kind of drafts that uses one, got another");
@@ -82,8 +85,8 @@ engine::ModelOptions model_options(const char* folder, const lapidary_model_opti
   return all;
 }
 
-engine::Prompt render(const engine::Model& model, const char* messages, const char* tools, bool think) {
-  return engine::Prompt::of_messages(model, parse(required_text(messages, "messages"), "messages"), parse(tools, "tools"), {.think = think});
+engine::Prompt render(const engine::Model& model, const char* messages, const char* tools, bool think, std::span<const engine::Medium> media) {
+  return engine::Prompt::of_messages(model, parse(required_text(messages, "messages"), "messages"), parse(tools, "tools"), {.think = think}, media);
 }
 
 Request read_request(const engine::Model& model, const lapidary_request* given, std::atomic<bool>& cancel) {
@@ -94,10 +97,12 @@ Request read_request(const engine::Model& model, const lapidary_request* given, 
   const auto ids = required_list(request.ids, request.id_count, "ids");
   if ((request.messages != nullptr) == !ids.empty())
     fail(ErrorKind::usage, "request", "expected messages or ids, got " + std::string(ids.empty() ? "neither" : "both"));
+  const auto media = required_list(request.media, request.media_count, "media");
   Request all;
   if (request.messages) {
-    all.prompt = render(model, request.messages, request.tools, flag(LAPIDARY_THINK));
+    all.prompt = render(model, request.messages, request.tools, flag(LAPIDARY_THINK), media_of(model, media));
   } else {
+    if (!media.empty()) fail(ErrorKind::usage, "media", "expected messages that have parts for them, got ids");
     if (flag(LAPIDARY_THINK)) fail(ErrorKind::usage, "request", "expected messages where the model is to think, got ids");
     all.prompt = {{ids.begin(), ids.end()}, reading_of(request.reading), false};
   }

@@ -52,7 +52,7 @@ const suite<"the C API"> api = [] {
     lapidary_memory_plan plan = LAPIDARY_INIT(lapidary_memory_plan);
     lapidary_plan_memory(kPebble.c_str(), &options, &plan, Expected());
     expect(plan.anonymous_bytes ==
-           plan.kv_bytes + plan.arena_bytes + plan.constants_bytes + plan.repacked_bytes + plan.room_bytes + plan.text_bytes);
+           plan.kv_bytes + plan.arena_bytes + plan.constants_bytes + plan.repacked_bytes + plan.room_bytes + plan.text_bytes + plan.tower_bytes);
     const OwnedModel model(options);
     const link::MemoryPlan& real = static_cast<lapidary_model*>(model)->model.program.plan;
     expect(plan.anonymous_bytes == real.anonymous_bytes() && plan.weights_mapped_bytes == real.weights_mapped_bytes);
