@@ -37,7 +37,7 @@ class Call {
   Exchange& exchange() { return *exchange_; }
   const RouteInfo& route() const { return route_; }
   const std::string& key_name() const { return key_name_; }
-  std::size_t body_bytes() const { return body_bytes_; }
+  std::size_t held_bytes() const { return body_bytes_ + (ticket_ ? ticket_->media_bytes() : 0); }
   int answers_left() const { return ticket_->answers() - answers_ended_; }  // once it has a ticket
 
   int status = 0;                       // that was answered; kClientLeft where nobody was there

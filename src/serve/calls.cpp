@@ -9,7 +9,7 @@
 namespace lapidary::serve {
 namespace {
 
-constexpr std::size_t kMaxWaitingBytes = 256 << 20;  // of bodies
+constexpr std::size_t kMaxWaitingBytes = 256 << 20;  // of bodies, and of what was decoded from them
 
 Request read_request(Route route, const text::Value& body, const Facts& facts) {
   switch (route) {
@@ -35,7 +35,7 @@ bool Calls::may_wait(std::size_t body_bytes, int others) const {
       sessions -= call->answers_left();
     } else {
       ++waiting;
-      bytes += call->body_bytes();
+      bytes += call->held_bytes();
     }
   }
   return waiting < uses_.options.queue + std::max(0, sessions) && bytes <= kMaxWaitingBytes;

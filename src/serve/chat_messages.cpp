@@ -13,6 +13,8 @@ constexpr std::size_t kMaxMessages = 4096, kMaxCalls = 1024;  // calls of one me
 
 class MessageReader {
  public:
+  explicit MessageReader(MediaItems& media) : media_(media) {}
+
   Value read(const Value& given, const std::string& path) {
     Fields fields(given, path, Absent::null_or_empty);
     const std::string role = fields.need_one_of("role", {"system", "developer", "user", "assistant", "tool"});
@@ -23,15 +25,14 @@ class MessageReader {
     } else {
       if (role == "tool") message.emplace_back("tool_call_id", answered_call(fields));
       else call_ids_.clear();
-      message.emplace_back("content", content(fields, fields.need("content", "a text or a list of parts")));
+      message.emplace_back("content", read_content(fields.need("content", "a text or a list of parts"), fields.path_of("content"),
+                                                   role == "user" ? &media_ : nullptr));
     }
     fields.finish();
     return message;
   }
 
  private:
-  static Value content(const Fields& fields, const Value& given) { return read_content(given, fields.path_of("content"), {"text"}); }
-
   void read_assistant(Fields& fields, Value::Object& message) {
     call_ids_.clear();
     if (const auto text = reasoning(fields)) message.emplace_back("reasoning", *text);
@@ -43,7 +44,7 @@ class MessageReader {
     }
     const Value* text = fields.find("content");
     if (!text && calls.empty()) refuse_value(fields.path_of("content"), "a text or a list of parts", nullptr);
-    message.emplace_back("content", text ? content(fields, *text) : Value());
+    message.emplace_back("content", text ? read_content(*text, fields.path_of("content")) : Value());
     if (!calls.empty()) message.emplace_back("tool_calls", std::move(calls));
   }
 
@@ -76,6 +77,7 @@ class MessageReader {
     return id;
   }
 
+  MediaItems& media_;
   std::unordered_set<std::string> call_ids_;  // that tool messages may answer now
 };
 
@@ -112,7 +114,7 @@ ChatPrompt read_chat_prompt(Fields& body, const Facts& facts) {
   const Value::Array& given = *body.list("messages");
   const std::string path = body.path_of("messages");
   if (given.empty() || given.size() > kMaxMessages) refuse(path, "expected 1 to 4096 messages, got " + std::to_string(given.size()));
-  MessageReader reader;
+  MessageReader reader(prompt.media);
   Value::Array messages;
   for (const Value& message : given) messages.push_back(reader.read(message, path_at(path, messages.size())));
   check_last(messages.back(), path_at(path, messages.size() - 1), prompt.continues);

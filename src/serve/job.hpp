@@ -15,6 +15,14 @@
 
 namespace lapidary::serve {
 
+// A picture or a sound of a message: a file, to be decoded by whoever makes the prompt.
+struct MediaItem {
+  text::Media::Kind kind{};
+  std::string bytes{};
+  std::int32_t image_tokens = 0;  // the most of a picture; 0 = what the model was loaded with
+  std::string path{};             // of the field that brought it
+};
+
 // A conversation for the chat template.
 struct ChatPrompt {
   text::Value messages;            // as text::render() takes them
@@ -22,6 +30,7 @@ struct ChatPrompt {
   bool think = false;
   bool preserve_thinking = false;
   bool continues = false;          // the last message is the assistant's: its text is gone on with
+  std::vector<MediaItem> media{};  // one for each part of the messages that is one, in their order
 };
 
 // A text, or ids, as they are. <bos> goes before a text unless `parse_special` found one.

@@ -17,10 +17,11 @@ void read_blocks(const Value& content, const std::string& path, std::string_view
   for (std::size_t i = 0; i < content.array()->size(); ++i) {
     Fields block((*content.array())[i], path_at(path, i), Absent::null_or_empty);
     const std::string& type = block.need_text("type");
-    if (is_media(type)) refuse_media(block.path(), type);
     block.any_object("cache_control");
-    if (!read(block, type))
+    if (!read(block, type)) {
+      if (is_media(type)) refuse_media(block.path(), type);
       refuse(block.path_of("type"), "not supported: expected " + std::string(types) + ", got " + shown(type), kUnsupportedParameter);
+    }
     block.finish();
   }
 }
@@ -46,17 +47,19 @@ void read_result(Fields& block, Turns& turns) {
   turns.result(id, std::move(text), block.path_of("tool_use_id"));
 }
 
-void read_user(const Value& content, const std::string& path, Turns& turns) {
+void read_user(const Value& content, const std::string& path, Turns& turns, MediaItems& media) {
   if (content.string()) return turns.say("user", content, path);
   Value::Array parts;
-  read_blocks(content, path, "text or tool_result", [&](Fields& block, std::string_view type) {
+  read_blocks(content, path, "text, image or tool_result", [&](Fields& block, std::string_view type) {
     if (type == "text") {
       parts.push_back(Value::Object{{"type", "text"}, {"text", block.need_text("text")}});
+    } else if (type == "image") {
+      parts.push_back(read_image_block(block, media));
     } else if (type == "tool_result") {
       if (!parts.empty()) refuse(block.path(), "expected results of calls before all text, got one behind it");
       read_result(block, turns);
     }
-    return type == "text" || type == "tool_result";
+    return type == "text" || type == "image" || type == "tool_result";
   });
   if (!parts.empty()) turns.say("user", std::move(parts), path);
 }
@@ -91,7 +94,8 @@ void read_messages(Fields& body, ChatPrompt& prompt) {
     Fields message((*messages.array())[i], path, Absent::null_or_empty);
     const std::string role = message.need_one_of("role", {"user", "assistant"});
     const Value& content = message.need("content", "a text or a list of blocks");
-    (role == "user" ? read_user : read_assistant)(content, message.path_of("content"), turns);
+    if (role == "user") read_user(content, message.path_of("content"), turns, prompt.media);
+    else read_assistant(content, message.path_of("content"), turns);
     message.finish();
   }
   const Turns::End end = turns.end();

@@ -13,7 +13,7 @@ std::string read_prediction(Fields& body) {
   Fields prediction(*given, body.path_of("prediction"));
   prediction.need_one_of("type", {"content"});
   const std::string path = prediction.path_of("content");
-  const Value content = read_content(prediction.need("content", "a text or a list of parts"), path, {"text"});
+  const Value content = read_content(prediction.need("content", "a text or a list of parts"), path);
   prediction.finish();
   return joined_text(content);
 }

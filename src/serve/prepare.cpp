@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "checkpoint/error.hpp"
+#include "serve/media.hpp"
 
 namespace lapidary::serve {
 namespace {
@@ -16,9 +17,10 @@ engine::Prompt prompt_of(const engine::Model& model, const PlainPrompt& plain) {
 }  // namespace
 
 engine::Prompt prompt_of(const engine::Model& model, const ChatPrompt& chat) {
+  const std::vector<engine::Medium> media = media_of(*model.program.graph, model.image_tokens, chat.media);
   try {
     return engine::Prompt::of_messages(model, chat.messages, chat.tools,
-                                       {.think = chat.think, .preserve_thinking = chat.preserve_thinking, .continues = chat.continues});
+                                       {.think = chat.think, .preserve_thinking = chat.preserve_thinking, .continues = chat.continues}, media);
   } catch (const Error& error) {
     throw Refusal{.status = 400, .code = "invalid_value", .message = error.message(), .param = "messages"};
   }
@@ -45,6 +47,7 @@ void prepare(const engine::Model& model, Job job, GrammarCache& grammars, Ticket
   engine::AnswerOptions& options = ticket.job.options;
   options.sampling.seed = engine::ResolvedSampling(options.sampling, model.defaults, model.program.graph->shape.vocab).settings.seed;
   ticket.prompts = prompts_of(model, ticket.job);
+  if (auto* chat = std::get_if<ChatPrompt>(&ticket.job.prompt)) chat->media.clear();  // the prompt has what was in the files
   options.prediction = model.tokenizer.encode(ticket.job.prediction, text::Specials::as_text);
   options.grammars = grammars.get(model, options);
 }

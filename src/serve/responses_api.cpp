@@ -10,32 +10,38 @@ using text::Value;
 
 constexpr std::size_t kMaxItems = 4096;
 
-Value part_value(const Value& given, const std::string& path) {
+// `media`: where pictures go; null: they are refused.
+Value part_value(const Value& given, const std::string& path, MediaItems* media) {
   Fields part(given, path, Absent::null_or_empty);
   const std::string& type = part.need_text("type");
-  if (is_media(type)) refuse_media(path, type);
-  part.need_one_of("type", {"input_text", "output_text"});
-  Value::Object value{{"type", "text"}, {"text", part.need_text("text")}};
+  Value value;
+  if (media && type == "input_image") {
+    value = read_input_image(part, *media);
+  } else {
+    if (is_media(type)) refuse_media(path, type);
+    part.need_one_of("type", {"input_text", "output_text"});
+    value = Value::Object{{"type", "text"}, {"text", part.need_text("text")}};
+  }
   part.any_object("prompt_cache_breakpoint");
   part.list("logprobs");  // of an answer that comes back
   part.finish();
   return value;
 }
 
-// A text, or parts of text.
-Value content_value(Fields& item, std::string_view name) {
+// A text, or parts.
+Value content_value(Fields& item, std::string_view name, MediaItems* media = nullptr) {
   const Value& content = item.need(name, "a text or a list of parts");
   const std::string path = item.path_of(name);
   if (content.string()) return content;
   if (!content.array()) refuse_value(path, "a text or a list of parts", &content);
   Value::Array parts;
-  for (const Value& part : *content.array()) parts.push_back(part_value(part, path_at(path, parts.size())));
+  for (const Value& part : *content.array()) parts.push_back(part_value(part, path_at(path, parts.size()), media));
   return parts;
 }
 
-void read_message_item(Fields& item, Turns& turns) {
+void read_message_item(Fields& item, Turns& turns, MediaItems& media) {
   const std::string role = item.need_one_of("role", {"system", "developer", "user", "assistant"});
-  Value content = content_value(item, "content");
+  Value content = content_value(item, "content", role == "user" ? &media : nullptr);
   item.refused("phase", "the model has no phases");
   if (role == "assistant") {
     turns.answer(joined_text(content), item.path());
@@ -69,14 +75,14 @@ void read_reasoning_item(Fields& item, Turns& turns) {
   }
 }
 
-void read_item(const Value& given, const std::string& path, Turns& turns) {
+void read_item(const Value& given, const std::string& path, Turns& turns, MediaItems& media) {
   Fields item(given, path, Absent::null_or_empty);
   const std::string* named = item.text("type");
   const std::string type = named ? *named : "message";
   item.any_text("id");
   item.any_text("status");
   if (type == "message") {
-    read_message_item(item, turns);
+    read_message_item(item, turns, media);
   } else if (type == "function_call") {
     read_call_item(item, turns);
   } else if (type == "function_call_output") {
@@ -91,7 +97,7 @@ void read_item(const Value& given, const std::string& path, Turns& turns) {
   item.finish();
 }
 
-Value read_input(Fields& body) {
+Value read_input(Fields& body, MediaItems& media) {
   Turns turns;
   if (const std::string* instructions = body.text("instructions")) turns.say("system", *instructions, "instructions");
   const Value& input = body.need("input", "a text or a list of items");
@@ -102,7 +108,7 @@ Value read_input(Fields& body) {
   if (!input.array()) refuse_value("input", "a text or a list of items", &input);
   const Value::Array& items = *input.array();
   if (items.empty() || items.size() > kMaxItems) refuse_value("input", "1 to 4096 items", &input);
-  for (std::size_t i = 0; i < items.size(); ++i) read_item(items[i], path_at("input", i), turns);
+  for (std::size_t i = 0; i < items.size(); ++i) read_item(items[i], path_at("input", i), turns, media);
   if (turns.end() == Turns::End::call) refuse("input", "expected results of all calls, got a call at the end");
   if (turns.end() != Turns::End::other) refuse("input", "expected something to answer at the end, got the assistant's own");
   return turns.take();
@@ -233,7 +239,7 @@ Request read_response(const Value& object, const Facts& facts) {
 
   Job job;
   ChatPrompt prompt;
-  prompt.messages = read_input(body);
+  prompt.messages = read_input(body, prompt.media);
   const Value effort = read_effort(body);
   prompt.think = effort.is_null() ? facts.thinks : effort != Value("none");
   const Tools tools = read_tools(body);

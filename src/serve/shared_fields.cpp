@@ -123,21 +123,25 @@ bool is_media(std::string_view type) {
 }
 
 void refuse_media(const std::string& part_path, std::string_view type) {
-  refuse(path_in(part_path, type), "expected text (this model reads no other kind of content), got " + std::string(type),
-         kUnsupportedParameter);
+  refuse(path_in(part_path, type), "not supported here, expected text, got " + std::string(type), kUnsupportedParameter);
 }
 
-Value read_content(const Value& content, const std::string& path, std::initializer_list<std::string_view> text_types) {
+Value read_content(const Value& content, const std::string& path, MediaItems* media) {
   if (content.string()) return content;
   if (!content.array()) refuse_value(path, "a text or a list of parts", &content);
   Value::Array parts;
   for (const Value& given : *content.array()) {
     Fields part(given, path_at(path, parts.size()), Absent::null_or_empty);
     const std::string& type = part.need_text("type");
-    if (is_media(type)) refuse_media(part.path(), type);
-    if (std::ranges::find(text_types, type) == text_types.end())
-      refuse_value(part.path_of("type"), text::to_json(*text_types.begin()), part.find("type"));
-    parts.push_back(Value::Object{{"type", "text"}, {"text", part.need_text("text")}});
+    if (media && type == "image_url") {
+      parts.push_back(read_image_url(part, *media));
+    } else if (media && type == "input_audio") {
+      parts.push_back(read_input_audio(part, *media));
+    } else {
+      if (is_media(type)) refuse_media(part.path(), type);
+      part.need_one_of("type", {"text"});
+      parts.push_back(Value::Object{{"type", "text"}, {"text", part.need_text("text")}});
+    }
     part.finish();
   }
   return parts;

@@ -10,6 +10,7 @@
 
 #include "serve/api.hpp"
 #include "serve/fields.hpp"
+#include "serve/media_fields.hpp"
 
 namespace lapidary::serve {
 
@@ -26,11 +27,11 @@ std::vector<std::int32_t> read_ids(const text::Value::Array& given, const std::s
 std::string read_cache_salt(Fields& fields);
 std::optional<int> read_thinking_budget(Fields& fields);  // thinking_budget_tokens
 
-// A content part's fields by its kind. Media are refused, with the part's name.
+// Parts that are neither text nor anything that is taken in their place.
 bool is_media(std::string_view type);
 [[noreturn]] void refuse_media(const std::string& part_path, std::string_view type);
-// A content as text::render() takes it: a text, or parts of the types `text_types`, which become parts of text.
-text::Value read_content(const text::Value& content, const std::string& path, std::initializer_list<std::string_view> text_types);
+// A chat completion's content as text::render() takes it: a text, or parts. Pictures and sounds go to `media`; null: they are refused.
+text::Value read_content(const text::Value& content, const std::string& path, MediaItems* media = nullptr);
 std::string joined_text(const text::Value& content, std::string_view between = "");  // of what read_content() returns
 
 // Functions that a client runs.

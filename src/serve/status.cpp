@@ -54,13 +54,14 @@ std::string model_body(const Facts& facts, std::string_view name, std::int64_t c
 std::string props_body(const engine::Model& model, const Facts& facts, const ServerOptions& options, std::string_view version) {
   const link::MemoryPlan& plan = model.program.plan;
   const graph::Sampling sampling = engine::ResolvedSampling({}, model.defaults, model.program.graph->shape.vocab).settings;
+  const auto perceives = [&](graph::Sense sense) { return model.program.graph->tower(sense) != nullptr; };
   return text::to_json(Value::Object{
       {"model", facts.names.front()},
       {"n_ctx", plan.context_tokens},
       {"total_slots", plan.sessions},
       {"queue_limit", options.queue},
       {"max_body_bytes", static_cast<std::int64_t>(options.http.body_bytes)},
-      {"modalities", Value::Object{{"vision", false}, {"audio", false}}},
+      {"modalities", Value::Object{{"vision", perceives(graph::Sense::vision)}, {"audio", perceives(graph::Sense::audio)}}},
       {"default_generation_settings", Value::Object{{"temperature", sampling.temperature}, {"top_k", sampling.top_k}, {"top_p", sampling.top_p},
                                                     {"min_p", sampling.min_p}, {"repetition_penalty", sampling.repetition},
                                                     {"thinking", options.thinks}}},

@@ -27,6 +27,13 @@ struct Ticket {
   std::atomic<bool> cancelled = false;
   std::atomic<bool> parked = false;     // its client does not read: no rounds until it does
 
+  // Of pictures and sounds, decoded.
+  std::size_t media_bytes() const {
+    std::size_t bytes = 0;
+    for (const engine::Prompt& prompt : prompts)
+      for (const auto& percept : prompt.percepts) bytes += percept->picture.rgb.size() + percept->frames.size() * sizeof(float);
+    return bytes;
+  }
   int answers() const { return static_cast<int>(prompts.size()) * job.choices; }
 };
 

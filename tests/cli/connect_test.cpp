@@ -105,6 +105,12 @@ const suite<"lapidary chat --connect"> connect = [] {
     expect(short_here.err.find("[--max-tokens] the answer was cut short after 3 tokens\n") != std::string::npos);
     const Outcome call = chat(server.connect() + kGreedy + "-n 100", calls);
     expect(call.out.starts_with(R"({"name":"get_weather","arguments":{"location":"Oslo"}})")) << call.out;
+    const std::string pictures = "/image " + kRoot + "/models/examples/shapes.png\nWhat is in this picture?\nWhat colour is the left one?\n/image " + kRoot +
+                                 "/models/examples/word.png\nRead the text.\n";
+    const Outcome seen = chat(server.connect() + kGreedy + "-n 20", pictures), seen_here = chat(kLocal + kGreedy + "-n 20", pictures);
+    expect(seen.out == seen_here.out && seen.err == seen_here.err && seen.out.starts_with("A yellow diamond and a white diamond.\n")) << seen.out << seen.err << seen_here.err;
+    const Outcome video = chat(server.connect(), "/video " + kRoot + "/README.md\n");
+    expect(video.status == 1_i && video.err.find("expected a picture or a sound with --connect, got a video") != std::string::npos) << video.err;
     const Outcome json = chat(server.connect() + kGreedy + "-n 100 --json-mode", "List three nouns.\n");
     expect(json.out == chat(kLocal + kGreedy + "-n 100 --json-mode", "List three nouns.\n").out) << json.out;
   };

@@ -200,7 +200,7 @@ suite<"messages API"> messages = [] {
         {from_assistant(R"({"type":"tool_use","id":"t","name":"f","input":"{}"})"), "invalid_value messages[0].content[0].input"},
         {from_assistant(result), "unsupported_parameter messages[0].content[0].type"},
         {from_user(R"({"type":"thinking","thinking":"x"})"), "unsupported_parameter messages[0].content[0].type"},
-        {from_user(R"({"type":"image","source":{"type":"url","url":"http://x"}})"), "unsupported_parameter messages[0].content[0].image"},
+        {from_user(R"({"type":"image","source":{"type":"url","url":"http://x"}})"), "unsupported_parameter messages[0].content[0].source.type"},
         {from_user(R"({"type":"document","source":{"type":"text","data":"x"}})"), "unsupported_parameter messages[0].content[0].document"},
         {from_user(R"({"type":"text"})"), "invalid_value messages[0].content[0].text"},
         {from_user(R"({"type":"text","text":"x","citations":[{}]})"), "unknown_parameter messages[0].content[0].citations"},

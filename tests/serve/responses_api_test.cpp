@@ -192,7 +192,7 @@ suite<"responses API"> responses = [] {
         {R"([{"role":"user","content":1}])", "invalid_value input[0].content"},
         {R"([{"role":"user","content":[{"type":"text","text":"x"}]}])", "invalid_value input[0].content[0].type"},
         {R"([{"role":"user","content":[{"type":"input_text"}]}])", "invalid_value input[0].content[0].text"},
-        {R"([{"role":"user","content":[{"type":"input_image","image_url":"data:"}]}])", "unsupported_parameter input[0].content[0].input_image"},
+        {R"([{"role":"user","content":[{"type":"input_image","image_url":"data:"}]}])", "invalid_value input[0].content[0].image_url"},
         {R"([{"role":"user","content":"x","y":1}])", "unknown_parameter input[0].y"},
         {R"([{"role":"assistant","content":"x","phase":"commentary"}])", "unsupported_parameter input[0].phase"},
         {R"([{"type":"item_reference","id":"x"}])", "unsupported_parameter input[0].type"},

@@ -36,7 +36,7 @@ const suite<"status"> status = [] {
     const auto at = [&](const char* name) { return text::to_json(*props.find(name)); };
     expect(at("model") == "\"pebble\"" && at("n_ctx") == "256" && at("total_slots") == "2" && at("queue_limit") == "7" && at("build") == "\"9.9\"");
     expect(at("max_body_bytes") == std::to_string(32 << 20));
-    expect(at("modalities") == R"({"vision":false,"audio":false})");
+    expect(at("modalities") == R"({"vision":true,"audio":false})");
     expect(at("backend") == "\"cpu\"");
     expect(text::to_json(*props.find("default_generation_settings")->find("thinking")) == "true");
     const text::Value& drafter = *props.find("drafter");

@@ -1,7 +1,9 @@
 """What the server promises whoever asks: the same bytes in company, exact accounting, slots that are free again, doors that are shut."""
+import base64
 import concurrent.futures
 import http.client
 import json
+import pathlib
 import socket
 
 import anthropic
@@ -10,6 +12,7 @@ import openai
 from common import PERSON, STORY, TOOL, WEATHER, Clients, raises, said, tests, whole
 from support import Server, same, wait_for
 
+PICTURE = pathlib.Path(__file__).resolve().parents[3] / "models/examples/shapes.png"
 FORM = {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}}
 REQUESTS = [(STORY, {"max_tokens": 90}), (WEATHER, {"tools": [TOOL]}), ("Give me JSON for a person.", {"response_format": FORM, "max_tokens": 200}),
             ("What is 17 + 25 + 8?", {"reasoning_effort": "high", "max_tokens": 300}), (STORY, {"max_tokens": 60, "logprobs": True, "top_logprobs": 4}),
@@ -20,6 +23,20 @@ REQUESTS = [(STORY, {"max_tokens": 90}), (WEATHER, {"tools": [TOOL]}), ("Give me
 def asked(clients, number):
     content, fields = REQUESTS[number]
     return clients.chat(content, seed=number, **fields)
+
+
+@tests
+def a_picture_is_seen_through_every_api(clients):
+    data, question = base64.b64encode(PICTURE.read_bytes()).decode(), "What is in this picture?"
+    url = f"data:image/png;base64,{data}"
+    chat = clients.chat([said([{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": question}])], temperature=0)
+    response = clients.openai.responses.create(model="pebble", temperature=0, input=[said([
+        {"type": "input_image", "image_url": url, "detail": "auto"}, {"type": "input_text", "text": question}])])
+    message = clients.anthropic.messages.create(model="pebble", max_tokens=50, extra_body={"temperature": 0}, messages=[said([
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}, {"type": "text", "text": question}])])
+    expected = clients.generate(question, "--temperature", 0, "--image", PICTURE)
+    same("texts", [expected["text"]] * 3, [chat.choices[0].message.content, response.output_text, message.content[0].text])
+    same("tokens", expected["stats"]["prompt_tokens"], chat.usage.prompt_tokens)
 
 
 @tests
