@@ -34,7 +34,7 @@ std::string digest(std::string_view text) {
 
 std::string page_policy() {
   return "default-src 'none'; script-src 'sha256-" + digest(element("script")) + "'; style-src 'sha256-" + digest(element("style")) +
-         "'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+         "'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 }
 
 std::vector<std::pair<std::string, std::string>> page_fields() {

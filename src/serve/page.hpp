@@ -10,7 +10,7 @@ namespace lapidary::serve {
 
 std::string_view page_html();
 
-// Its Content-Security-Policy: its own script and style by their hashes, this server, and nothing else.
+// Its Content-Security-Policy: its own script and style by their hashes, pictures that it holds itself, this server, and nothing else.
 std::string page_policy();
 
 // What goes with it: the policy, and that no one frames it, guesses its type or learns where it was read.
