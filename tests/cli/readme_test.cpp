@@ -72,6 +72,7 @@ const suite<"README"> readme_suite = [] {
     fs::create_directories(folder.path("bin"));
     folder.write(repo + "/refs/main", "1");
     folder.write("FILE", "[[2, 100, 101]]");
+    fs::copy_file(kRoot + "/models/examples/shapes.png", folder.path("picture.png"));
     fs::create_symlink(LAPIDARY_PROGRAM, folder.path("bin/lapidary"));
     for (const std::string& name : {repo + "/snapshots/1", std::string("CHECKPOINT"), std::string("DIR")}) fs::create_directory_symlink(pebble, folder.path(name));
     const std::string here = "cd " + folder.path("") + "; export HF_HUB_CACHE=$PWD/hub PATH=$PWD/bin:$PATH; ";
