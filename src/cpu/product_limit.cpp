@@ -12,9 +12,10 @@ namespace {
 constexpr int kSums = 24 / Vec::kBatches;
 
 float multiply_vectors(int times) {
+  volatile float unknown = 0.5f;  // or the compiler would know the result
   Vec sums[kSums];
-  for (Vec& sum : sums) sum = Vec::broadcast(1.0f);
-  const Vec factor = Vec::broadcast(0.5f);
+  for (Vec& sum : sums) sum = Vec::broadcast(unknown);
+  const Vec factor = Vec::broadcast(unknown);
   for (int i = 0; i < times; ++i)
     for (Vec& sum : sums) sum = fused(sum, factor, factor);
   float all = 0.0f, lanes[kLanes];
