@@ -144,14 +144,18 @@ const suite<"lapidary inspect"> inspect = [] {
     const Outcome text = lapidary("inspect " + model + " --graph");
     expect(fatal(text.status == 0)) << text.err;
     for (const char* piece : {"graph pebble", "affine4/64", "affine8/64", "memory for 4096 tokens", "segment forward",
-                              "moe_combine", "router.proj:affine8/64"})
+                              "moe_combine", "router.proj:affine8/64", "segment vision", "attention_all", "mlp.gate_proj.linear:bf16"})
       expect(text.out.find(piece) != std::string::npos) << piece;
 
     // Where the bytes are, the largest part first, with a bar as long as its share.
     for (const char* piece : {"\n  parameters     28.3 million\n", "\n  context        up to 8192 tokens\n",
                               "\nweights\n  experts                    affine4/64      36 tensors   10.1 MiB  61.3 %  ############################\n",
                               "\n  assistant embedding        affine4/64       1 tensors  576.0 KiB   3.4 %  ##\n",
-                              "\n  weights        7.7 MiB\n", "\n  K/V            2.0 KiB\n", "\n  anonymous      16.7 MiB\n"})
+                              "\n  weights        7.7 MiB\n", "\n  K/V            2.0 KiB\n", "\n  towers         60.9 MiB\n"})
+      expect(text.out.find(piece) != std::string::npos) << piece;
+
+    for (const char* piece : {"\nvision tower\n  shape          6 layers, hidden 192, 4 heads of 48, patches of 16 x 16 pixels, 9 to a soft token\n",
+                              "\n  weights        5.3 MiB, bf16, affine4/64\n", "\n  per picture    280 soft tokens, 20.6 billion products\n"})
       expect(text.out.find(piece) != std::string::npos) << piece;
 
     const Outcome json = lapidary("inspect " + model + " --json --graph --context 1000");
@@ -163,7 +167,7 @@ const suite<"lapidary inspect"> inspect = [] {
     expect(number("shape", "layers") == 12 && number("memory", "context_tokens") == 1000);
     expect(number("shape", "parameters") == 28321996 && number("shape", "context_limit") == 8192);
     expect(number("memory", "anonymous_bytes") ==
-           number("memory", "kv_bytes") + number("memory", "arena_bytes") + number("memory", "constants_bytes") +
+           number("memory", "kv_bytes") + number("memory", "arena_bytes") + number("memory", "tower_bytes") + number("memory", "constants_bytes") +
                number("memory", "repacked_bytes") + number("memory", "thread_bytes") + number("memory", "text_bytes"));
     expect(number("memory", "text_bytes") > 0);
     expect(std::string_view(root["memory"]["kv_format"]) == "f32");  // pebble is exact

@@ -7,10 +7,11 @@
 #include "cpu/kernel_rows.hpp"
 #include "cpu/product.hpp"
 #include "cpu/tower_kernels.hpp"
+#include "link/kv.hpp"
+#include "numeric/bf16.hpp"
 #include "reference/tower.hpp"
 #include "support/linear_tolerance.hpp"
 #include "support/random_weights.hpp"
-#include "numeric/bf16.hpp"
 
 namespace lapidary::test {
 namespace {
@@ -319,12 +320,72 @@ void test_products(const std::string& name, const Multiply& multiply, const std:
   };
 }
 
+// K and V of one head as packed attention takes them, rounded.
+struct PackedKeys {
+  std::vector<std::uint16_t> k, v;
+  Table keys, values;
+
+  PackedKeys(Random& random, int count, int d) {
+    const int capacity = (count + 63) / 64 * 64;
+    k.resize(static_cast<std::size_t>(capacity) * d);
+    v.resize(k.size());
+    const link::KvCacheBf16 cache{k.data(), v.data(), 1, d, capacity, 0};
+    for (int t = 0; t < count; ++t) {
+      keys.emplace_back();
+      values.emplace_back();
+      for (int i = 0; i < d; ++i) {
+        const std::uint16_t key = numeric::to_bf16(static_cast<float>(random.uniform(-0.5, 0.5))), value = numeric::to_bf16(static_cast<float>(random.uniform(-1, 1)));
+        k[cache.key_index(0, 0, t, i)] = key;
+        v[cache.value_index(0, 0, t, i)] = value;
+        keys.back().push_back(numeric::from_bf16(key));
+        values.back().push_back(numeric::from_bf16(value));
+      }
+    }
+  }
+};
+
+FloatRows attend(const cpu::PackedAttention& kernel, const FloatRows& q, const PackedKeys& keys) {
+  const int d = static_cast<int>(q[0].size());
+  const RowBuffer in(q);
+  RowBuffer out(count_of(q), d);
+  for (int first = 0; first < count_of(q); first += cpu::PackedAttention::kRows)
+    kernel.attend(std::min(cpu::PackedAttention::kRows, count_of(q) - first), in.in().from(first), keys.k.data(), keys.v.data(),
+                  static_cast<int>(keys.keys.size()), d, out.out().from(first));
+  return out.rows();
+}
+
+void test_attention(const std::string& name, const cpu::PackedAttention& kernel) {
+  boost::ut::test(name + " attention over all rows is near its definition") = [=] {
+    Random random(12);
+    for (const int d : {8, 32, 48, 64, 72})
+      for (const int count : {1, 2, 7, 8, 9, 63, 64, 65, 130, 1023, 1024, 1025, 1100}) {
+        const PackedKeys keys(random, count, d);
+        const FloatRows q = random_rows(random, 5, d, -3, 3);
+        Table expected;
+        for (const auto& row : q) {
+          Vector query;
+          for (const float x : row) query.push_back(rounded(x));
+          expected.push_back(reference::attention_head(query, keys.keys, keys.values, count - 1, count - 1, 0));
+        }
+        expect_near(attend(kernel, q, keys), expected, 0.004);  // probabilities have 8 bits
+      }
+  };
+  boost::ut::test(name + " attention over all rows gives a row the same bits among any others") = [=] {
+    Random random(13);
+    const PackedKeys keys(random, 1100, 64);
+    const FloatRows q = random_rows(random, 29, 64);
+    expect_rows_independent(random, 29, [&](const std::vector<int>& numbers, int) { return attend(kernel, gather(q, numbers), keys); });
+  };
+}
+
 const suite<"products of towers"> products = [] {
   const Storage bf16{Encoding::plain, DType::bf16, 16, 0};
   test_products("float32", multiply_f32, {bf16, {Encoding::plain, DType::f32, 32, 0}, {Encoding::affine, DType::bf16, 4, 64}}, false);
   for (const cpu::Instructions& instructions : cpu::all_instructions())
-    if (instructions.here && instructions.tower_products)
+    if (instructions.here && instructions.tower_products) {
       test_products(std::string(instructions.name), multiply_packed(*instructions.tower_products), {bf16}, true);
+      test_attention(std::string(instructions.name), *instructions.tower_attention);
+    }
 };
 
 }  // namespace

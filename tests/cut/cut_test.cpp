@@ -104,6 +104,7 @@ const suite<"gems"> gems = [] {
     for (const char* drafts : {"mtp", "none"})
       expect(fast.run(std::string("inspect --draft-kind ") + drafts).out.find("repacked       0 bytes") != std::string::npos) << drafts;
     expect(gem.run("inspect --json").out.find("\"cut\"") != std::string::npos);
+    expect(told.find("vision tower") != std::string::npos && told.find("missing") == std::string::npos) << "it carries its tower";
   };
 
   "a gem takes no other model"_test = [] {
