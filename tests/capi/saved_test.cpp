@@ -166,7 +166,7 @@ const suite<"saved sessions"> saved = [] {
     expect(replaced("\"written\":", "\"written\":-") == LAPIDARY_ERROR_DATA);
     expect(replaced("\"prompt_length\":", "\"prompt_length\":9") == LAPIDARY_ERROR_DATA);
     expect(replaced("\"rings\":[", "\"rings\":[64,") == LAPIDARY_ERROR_DATA);
-    expect(replaced("\"version\":1", "\"version\":2") == LAPIDARY_ERROR_DATA);
+    expect(replaced("\"version\":2", "\"version\":1") == LAPIDARY_ERROR_DATA);
     expect(replaced("\"kv\":\"f32\"", "\"kv\":\"q4\"") == LAPIDARY_ERROR_DATA);
     expect(replaced("\"sha256\"", "\"sha512\"") == LAPIDARY_ERROR_DATA);
     expect(status_with("[]") == LAPIDARY_ERROR_DATA && status_with("") == LAPIDARY_ERROR_DATA && status_with("{") == LAPIDARY_ERROR_DATA);

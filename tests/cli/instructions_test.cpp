@@ -78,7 +78,7 @@ const suite<"lapidary --cpu"> cpu_flag = [] {
     for (const std::string& command :
          {"inspect " + kModel, "logits " + kModel + " --ids " + folder.path("ids.json") + " -o " + folder.path("o"),
           "bench " + kModel + " -p 0 -n 0", "bench " + kModel + " --acceptance 0.5 --text-tokens 8",
-          std::string("generate Hi --max-tokens 2"), "chat --max-tokens 2 <" + folder.path("line")}) {
+          std::string("generate Hi --temperature 0 --max-tokens 2"), "chat --temperature 0 --max-tokens 2 <" + folder.path("line")}) {
       const Outcome run = lapidary(command + " --threads 1 --cpu portable");
       expect(run.status == 0_i) << command << run.err;
     }
