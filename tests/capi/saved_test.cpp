@@ -167,6 +167,13 @@ const suite<"saved sessions"> saved = [] {
     expect(replaced("\"prompt_length\":", "\"prompt_length\":9") == LAPIDARY_ERROR_DATA);
     expect(replaced("\"rings\":[", "\"rings\":[64,") == LAPIDARY_ERROR_DATA);
     expect(replaced("\"version\":2", "\"version\":1") == LAPIDARY_ERROR_DATA);
+    const auto with_block = [&](const std::string& block) { return replaced("\"soft\":[]", "\"soft\":" + block); };
+    expect(with_block(R"([{"begin":1,"end":3,"image":true,"content":"a"},{"begin":3,"end":4,"image":false,"content":"b"}])") == LAPIDARY_OK);
+    expect(with_block(R"([{"begin":1,"end":3,"image":true,"content":"a"},{"begin":2,"end":4,"image":true,"content":"b"}])") == LAPIDARY_ERROR_DATA);
+    for (const char* block : {"{}", "[7]", R"([{"begin":-1,"end":3,"image":true,"content":"a"}])", R"([{"begin":3,"end":3,"image":true,"content":"a"}])",
+                              R"([{"begin":999,"end":1000,"image":true,"content":"a"}])", R"([{"begin":1,"end":3,"image":true,"content":7}])",
+                              R"([{"begin":1,"end":3,"image":true}])"})
+      expect(with_block(block) == LAPIDARY_ERROR_DATA) << block;
     expect(replaced("\"kv\":\"f32\"", "\"kv\":\"q4\"") == LAPIDARY_ERROR_DATA);
     expect(replaced("\"sha256\"", "\"sha512\"") == LAPIDARY_ERROR_DATA);
     expect(status_with("[]") == LAPIDARY_ERROR_DATA && status_with("") == LAPIDARY_ERROR_DATA && status_with("{") == LAPIDARY_ERROR_DATA);
