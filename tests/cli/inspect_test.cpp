@@ -104,7 +104,7 @@ const suite<"lapidary inspect"> inspect = [] {
     expect(fatal(!parser.parse(plan.out).get(root))) << plan.err;
     const std::int64_t needed = root["memory"]["anonymous_bytes"];
     const auto generate = [](std::int64_t bytes) {
-      return lapidary("generate --context 256 --threads 1 --max-tokens 1 --memory " + std::to_string(bytes) + " 'A'");
+      return lapidary("generate --context 256 --threads 1 --max-tokens 1 --temperature 0 --memory " + std::to_string(bytes) + " story");
     };
     expect(generate(needed).status == 0_i);
     const Outcome refused = generate(needed - 1);

@@ -95,7 +95,7 @@ const suite<"gems"> gems = [] {
     const Gem gem(kPebble + " --weights mapped --temperature 0 --max-tokens 5 --context 64 --draft-kind none");
     const Outcome brief = gem.run("generate hi");
     expect(brief.err.find("after 5 tokens") != std::string::npos) << brief.err;
-    expect(gem.run("generate hi -n 3").err.find("after 3 tokens") != std::string::npos);
+    expect(gem.run("generate story --temperature 0 -n 3").err.find("after 3 tokens") != std::string::npos);
     const std::string told = gem.run("inspect").out;
     for (const char* part : {"memory for 64 tokens", "--temperature 0", "--max-tokens 5", "compiled by", "config.json", kPebble.c_str()})
       expect(told.find(part) != std::string::npos) << part;
@@ -112,13 +112,13 @@ const suite<"gems"> gems = [] {
     expect(other.status == 2_i && other.err.starts_with("[--model] expected nothing, this program was cut for")) << other.err;
     const Outcome assistant = pebble_beside().run("generate hi --draft-model " + kPebble + "-assistant");
     expect(assistant.status == 2_i && assistant.err.find("cut with its assistant") != std::string::npos) << assistant.err;
-    expect(shell("LAPIDARY_MODEL=/nowhere " + pebble_beside().path() + " generate hi -n 2").status == 0_i);
+    expect(shell("LAPIDARY_MODEL=/nowhere " + pebble_beside().path() + " generate story --temperature 0 -n 2").status == 0_i);
     expect(pebble_beside().run("list").status == 2_i);
   };
 
   "the payload of another gem, a damaged one and none are refused"_test = [] {
     const auto refused = [](const Gem& gem, const char* why) {
-      const Outcome outcome = gem.run("generate hi -n 2");
+      const Outcome outcome = gem.run("generate story --temperature 0 -n 2");
       expect(outcome.status == 1_i && outcome.out.empty() && outcome.err.find(why) != std::string::npos) << why << outcome.err;
     };
     const Gem gem(kPebble + " --weights beside"), other(kFixtures + "/models/dense-bf16 --weights beside");
@@ -143,7 +143,7 @@ const suite<"gems"> gems = [] {
     for (std::size_t at = whole.size() * 9 / 10; at < whole.size() - 4096; at += whole.size() / 40) {
       gem.write("gem.weights", whole);
       flip_byte(gem.payload(), at);
-      found += gem.run("generate hi -n 2 --json-schema '{\"type\":\"integer\"}'").status == 1;
+      found += gem.run("generate story --temperature 0 -n 2 --json-schema '{\"type\":\"integer\"}'").status == 1;
     }
     expect(found >= 1_i);
     fs::remove(gem.payload());
@@ -154,9 +154,9 @@ const suite<"gems"> gems = [] {
     const TemporaryFolder copy;
     fs::copy(kPebble, copy.path("pebble"));
     const Gem gem(copy.path("pebble") + " --weights mapped --draft-kind none");
-    expect(gem.run("generate hi -n 2").status == 0_i);
+    expect(gem.run("generate story --temperature 0 -n 2").status == 0_i);
     flip_byte(copy.path("pebble/model.safetensors"), 5000);
-    const Outcome changed = gem.run("generate hi -n 2");
+    const Outcome changed = gem.run("generate story --temperature 0 -n 2");
     expect(changed.status == 1_i && changed.err.find("expected the file that this program was cut for, got another") != std::string::npos) << changed.err;
   };
 

@@ -58,23 +58,26 @@ std::vector<std::int32_t> pebble_text(std::size_t tokens) {
   return ids;
 }
 
-// The golden prompts of pebble and how it goes on.
+// The golden prompts of text of pebble and how it goes on.
 struct Continued {
   std::vector<std::int32_t> prompt, greedy;
+  double margin = 0;  // the least distance to a tie
 };
 std::vector<Continued> golden_prompts() {
   std::vector<Continued> all;
   simdjson::dom::parser parser;
   for (const simdjson::dom::element entry : parser.load(kRoot + "/models/pebble/golden.json")) {
+    if (entry["images"].error() == simdjson::SUCCESS) continue;
     Continued& one = all.emplace_back();
     for (const std::int64_t id : entry["input_ids"]) one.prompt.push_back(static_cast<std::int32_t>(id));
+    one.margin = entry["min_margin"];
     for (const std::int64_t id : entry["greedy"]) one.greedy.push_back(static_cast<std::int32_t>(id));
   }
   expect(fatal(all.size() == 8u));
   return all;
 }
 
-// The share of first drafts of pebble's assistant that its target chose, in the texts after its golden prompts.
+// The share of first drafts of pebble's assistant that its target chose, at the places of its golden texts: the same ones for each kind.
 double acceptance(const link::KvFormat* kv) {
   const Pair pair = pebble_pair();
   Loaded model(pair.target, {.context_tokens = 512, .kv = kv}, 2, pair.assistant);
@@ -84,10 +87,15 @@ double acceptance(const link::KvFormat* kv) {
     std::vector<decode::Speculation::SourceKind> sources;
     sources.push_back({[] { return std::make_unique<decode::Assistant>(); }, {}});
     decode::Speculation speculation(std::move(sources), 1);
-    decode::Generation generation(session, text.prompt, {.max_tokens = static_cast<std::int32_t>(text.greedy.size()), .speculation = &speculation});
-    while (generation.next()) {}
-    drafted += generation.stats().drafted[0];
-    accepted += generation.stats().accepted[0];
+    std::vector<std::int32_t> before = text.prompt;
+    for (const std::int32_t token : text.greedy) {
+      const std::int32_t kept = session.keep_common_prefix(before);
+      decode::Generation generation(session, std::span(before).subspan(static_cast<std::size_t>(kept)), {.max_tokens = 3, .speculation = &speculation});
+      for (int i = 0; i < 2; ++i) static_cast<void>(generation.next());
+      drafted += generation.stats().drafted[0];
+      accepted += generation.stats().accepted[0];
+      before.push_back(token);
+    }
   }
   return static_cast<double>(accepted) / static_cast<double>(drafted);
 }
@@ -176,15 +184,20 @@ const suite<"kv"> kv = [] {
     expect(q8.divergence < 1.3 * itself + 1e-3);
   };
 
-  "pebble continues its eight prompts as recorded, with q8"_test = [] {
+  // But for a text with two tokens that are 0.017 apart, closer than codes of 8 bits tell.
+  "pebble continues its prompts as recorded, with q8"_test = [] {
+    int texts = 0;
     Loaded model(kRoot + "/models/pebble", {.context_tokens = 512, .kv = &link::kKvQ8}, 2);
     for (const Continued& text : golden_prompts()) {
+      if (text.margin < 0.02) continue;
+      ++texts;
       auto expected = text.greedy;
       if (kSlowBuild) expected.resize(std::min<std::size_t>(expected.size(), 5));
       decode::Session session(model.program, *model.executor);
       session.prefill(text.prompt);
       expect(decode::greedy(session, static_cast<std::int32_t>(expected.size())) == expected);
     }
+    expect(texts == 7_i);
   };
 
   // 20000 tokens each, windows wrapped hundreds of times.

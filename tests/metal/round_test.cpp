@@ -171,7 +171,7 @@ suite<"rounds on the device"> round_suite = [] {
 
 // What the host says about a run, in memory that is one row, mask and bias larger than it needs.
 struct RunMemory {
-  static constexpr int kRows = 300, kWords = 700, kBiases = 5;
+  static constexpr int kRows = 300, kRowWords = sizeof(metal::layout::Row) / 4, kWords = 700, kBiases = 5;
 
   static metal::RunPlaces filled(Stage& stage, std::uint32_t first, const metal::layout::Run& run) {
     const auto words = [&](std::size_t count) {
@@ -179,7 +179,7 @@ struct RunMemory {
       std::iota(values.begin(), values.end(), first);
       return stage.hold(values);
     };
-    return {stage.hold(&run, sizeof run), words(kRows * 4), words(kWords), words(kBiases * 2)};
+    return {stage.hold(&run, sizeof run), words(kRows * kRowWords), words(kWords), words(kBiases * 2)};
   }
 
   // How many words at the beginning of `to` are those of `from`, where all others must be as they were.
@@ -221,7 +221,7 @@ suite<"begin_run"> begin_suite = [] {
             const metal::RunPlaces to = RunMemory::filled(stage, kTo, metal::layout::Run{});
             run_alone({begin_run(from, to)}, 1);
             expect(std::memcmp(contents<std::byte>(to.run), &run, sizeof run) == 0);
-            expect(eq(RunMemory::copied(from.rows, to.rows, kTo, RunMemory::kRows * 4), rows * 4));
+            expect(eq(RunMemory::copied(from.rows, to.rows, kTo, RunMemory::kRows * RunMemory::kRowWords), rows * RunMemory::kRowWords));
             const int words = !samples ? 0 : masks > 1 ? 3 * mask_words + 2 : mask_words;
             expect(eq(RunMemory::copied(from.masks, to.masks, kTo, RunMemory::kWords), words));
             expect(eq(RunMemory::copied(from.biases, to.biases, kTo, RunMemory::kBiases * 2), samples ? biases * 2 : 0));
