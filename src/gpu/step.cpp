@@ -50,6 +50,21 @@ std::vector<Dispatch> dispatches_of(const BoundStep& bound) {
     case Op::sample:
     case Op::keep_draft:
     case Op::accept: return choice(bound);
+    // Of towers, which no GPU runs: its executor refuses to perceive.
+    case Op::scale_shift:
+    case Op::add_positions:
+    case Op::grid_angles:
+    case Op::qkv_grid_rope:
+    case Op::attention_all:
+    case Op::pool:
+    case Op::layer_norm:
+    case Op::linear_bias:
+    case Op::linear_silu:
+    case Op::conv_norm_relu:
+    case Op::distance_waves:
+    case Op::local_attention:
+    case Op::glu_conv:
+    case Op::add_norm: break;
   }
   assert(false && "no such op");
   return {};

@@ -63,6 +63,7 @@ Recorder::BoundOperand Recorder::bind_operand(const graph::Segment& segment, con
       bound.slice = behind(memory_.kv, plan.carry_offset_bytes + offset);
       bound.operand = {plan.session_bytes, 0, 0};
       break;
+    case Region::given: break;  // of towers
   }
   return bound;
 }
