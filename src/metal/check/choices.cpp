@@ -327,7 +327,7 @@ Finding begin_of_run(Workbench& bench) {
   sampling.temperature = 0.5f;
   sampling.mask_words = sampling.mask_stride_words = kWords;
   sampling.bias_count = kBiases;
-  std::vector<std::int32_t> rows(static_cast<std::size_t>(run.row_count) * 4), masks(kWords * 3), biases(kBiases * 2);
+  std::vector<std::int32_t> rows(static_cast<std::size_t>(run.row_count) * sizeof(layout::Row) / sizeof(std::int32_t)), masks(kWords * 3), biases(kBiases * 2);
   for (auto* values : {&rows, &masks, &biases})
     for (std::int32_t& value : *values) value = static_cast<std::int32_t>(random.below(~0u));
   RunPlaces to;
