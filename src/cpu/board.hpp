@@ -80,8 +80,9 @@ class Board {
   static int front_of(std::uint64_t taken) { return static_cast<int>(taken >> kUnitBits & ((1 << kUnitBits) - 1)); }
   static int back_of(std::uint64_t taken) { return static_cast<int>(taken & ((1 << kUnitBits) - 1)); }
 
-  // A quarter of what is left of a share. Its owner takes from the front: its reads go on where they were.
-  bool take(int owner, std::uint64_t call, Range share, bool from_front, Range& range) {
+  // A quarter of what is left of a share. Its owner takes from the front: its reads go on where they were. Inlined, since kernels for
+  // special instructions divide their work too, and must not leave a copy of it to others.
+  [[gnu::always_inline]] bool take(int owner, std::uint64_t call, Range share, bool from_front, Range& range) {
     std::atomic<std::uint64_t>& slot = slots_[owner].taken;
     for (std::uint64_t taken = slot.load(std::memory_order_relaxed);;) {
       const int left = left_of(taken, call, share);
