@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "support/cases.hpp"
+#include "support/kv_logits.hpp"
 #include "support/model.hpp"
 #include "support/program.hpp"
 #include "support/random.hpp"
@@ -20,21 +21,6 @@ using namespace boost::ut;
 // A mean of few positions scatters more.
 constexpr int kPositions = kSlowBuild ? 100 : 2000;
 constexpr double kMaxDivergence = kSlowBuild ? 0.06 : 0.02, kLeastAgreement = kSlowBuild ? 0.8 : 0.9;
-
-using Logits = std::vector<std::vector<float>>;  // by position
-
-Logits logits_of(const std::string& folder, link::Numeric numeric, const std::vector<std::int32_t>& tokens) {
-  const auto context = static_cast<std::int32_t>(tokens.size());
-  Loaded model(folder, {.context_tokens = context, .numeric = numeric}, 2);
-  decode::Session session(model.program, *model.executor);
-  Logits all;
-  decode::Session::Observer observer;
-  observer.window = [&](std::int32_t, std::int32_t count) {
-    for (int i = 0; i < count; ++i) all.emplace_back(session.logits(i).begin(), session.logits(i).end());
-  };
-  session.prefill_all(tokens, observer);
-  return all;
-}
 
 std::vector<double> log_softmax(const std::vector<float>& logits) {
   const double most = *std::max_element(logits.begin(), logits.end());
@@ -63,7 +49,7 @@ Quality compare(const Logits& exact, const Logits& fast) {
 }
 
 Quality measure(const std::string& name, const std::string& folder, const std::vector<std::int32_t>& tokens) {
-  const Quality quality = compare(logits_of(folder, link::Numeric::exact, tokens), logits_of(folder, link::Numeric::fast, tokens));
+  const Quality quality = compare(logits_of(folder, nullptr, tokens, link::Numeric::exact), logits_of(folder, nullptr, tokens, link::Numeric::fast));
   std::printf("quality: %s: %zu positions, divergence %.5f nats, likeliest token the same %.2f %%\n", name.c_str(), tokens.size(),
               quality.divergence, 100 * quality.agreement);
   std::fflush(stdout);
