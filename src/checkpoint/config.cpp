@@ -28,7 +28,8 @@ const ModelType& read_model_type(const JsonObject& root) {
   const auto found = std::ranges::find(kModelTypes, name, &ModelType::name);
   if (found == kModelTypes.end()) {
     root.reject(ErrorKind::unsupported, "model_type",
-                "gemma4, gemma4_unified, gemma4_text, gemma4_unified_text, gemma4_assistant or gemma4_unified_assistant");
+                "gemma4, gemma4_unified, gemma4_text, gemma4_unified_text, gemma4_assistant or gemma4_unified_assistant, "
+                "or architectures [\"DFlashDraftModel\"]");
   }
   return *found;
 }
@@ -59,9 +60,15 @@ graph::AssistantShape read_assistant(const JsonObject& root, const graph::Shape&
 Config parse_config(std::string_view json, std::string_view where) {
   const JsonDocument document(json, where);
   const JsonObject root = document.root();
-  const ModelType& type = read_model_type(root);
-
   Config config;
+  if (is_dflash(root)) {
+    config.model_type = root.optional_text("model_type").value_or("");
+    config.dflash = read_dflash_shape(root);
+    config.quantization = read_quantization(root);
+    return config;
+  }
+
+  const ModelType& type = read_model_type(root);
   config.model_type = type.name;
   if (!root.optional_boolean("tie_word_embeddings").value_or(true)) {
     root.reject(ErrorKind::unsupported, "tie_word_embeddings", "true");

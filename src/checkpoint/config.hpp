@@ -1,4 +1,4 @@
-// config.json of a Gemma 4 model or of its assistant, read and validated: what comes out can be trusted.
+// config.json of a Gemma 4 model, of its assistant or of its DFlash drafter, read and validated: what comes out can be trusted.
 #pragma once
 
 #include <map>
@@ -26,9 +26,10 @@ struct Quantization {
 };
 
 struct Config {
-  std::string model_type;                       // gemma4, gemma4_text, gemma4_unified, gemma4_assistant, ...
+  std::string model_type;                       // gemma4, gemma4_text, gemma4_unified, gemma4_assistant, ... or qwen3 of DFlash
   graph::Shape shape;                           // of the text model, or of the assistant's own layers
   std::optional<graph::AssistantShape> assistant;  // set for assistants
+  std::optional<graph::DFlashShape> dflash;        // set for DFlash drafters, which have nothing else here but `quantization`
   std::optional<graph::VisionShape> vision;        // of the towers, where the model has them
   std::optional<graph::AudioShape> audio;
   std::optional<Quantization> quantization;

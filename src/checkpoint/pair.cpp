@@ -5,10 +5,10 @@
 namespace lapidary {
 namespace {
 
-void expect_equal(const std::string& where, const char* what, std::int32_t target, std::int32_t assistant) {
-  if (target == assistant) return;
+void expect_equal(const std::string& where, const char* what, std::int32_t target, std::int32_t drafter) {
+  if (target == drafter) return;
   fail(ErrorKind::shape_mismatch, where,
-       std::string(what) + ", expected " + std::to_string(target) + " as in the target, got " + std::to_string(assistant));
+       std::string(what) + ", expected " + std::to_string(target) + " as in the target, got " + std::to_string(drafter));
 }
 
 }  // namespace
@@ -39,6 +39,12 @@ void check_pair(const graph::Shape& target, const graph::AssistantShape& assista
            "num_attention_heads, expected a multiple of the target's " + std::to_string(read.kv_heads) +
                " key/value heads, got " + std::to_string(drafter.heads));
   }
+}
+
+void check_pair(const graph::Shape& target, const graph::DFlashShape& dflash, const std::string& where) {
+  expect_equal(where, "vocab_size", target.vocab, dflash.vocab);
+  expect_equal(where, "hidden_size", target.hidden, dflash.hidden);
+  expect_equal(where, "num_target_layers", target.layer_count, dflash.target_layers);
 }
 
 }  // namespace lapidary

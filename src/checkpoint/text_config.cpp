@@ -13,15 +13,8 @@ using graph::LayerShape;
 using graph::Rope;
 using graph::Shape;
 
-// Far above every published model, low enough that the size of any tensor fits 64 bits and of any row 32.
-constexpr std::int32_t kMaxVocab = 1 << 22;
-constexpr std::int32_t kMaxHeads = 1024;
-constexpr std::int32_t kMaxHeadDim = 2048;
-constexpr std::int32_t kMaxIntermediate = 1 << 18;
 constexpr std::int32_t kMaxPleWidth = 8192;
 constexpr std::int32_t kMaxExperts = 1024;
-constexpr std::int32_t kMaxPositions = 1 << 24;
-constexpr std::int32_t kVector = 8;  // kernels take heads and per-layer rows in vectors of this many numbers
 
 constexpr std::string_view kSliding = "sliding_attention";
 constexpr std::string_view kFull = "full_attention";
@@ -39,32 +32,12 @@ std::span<LayerShape> layers_of(Shape& shape) { return std::span(shape.layers).f
 
 void read_layer_kinds(const JsonObject& text, Shape& shape) {
   const auto layers = layers_of(shape);
-  if (const auto types = text.optional_array("layer_types")) {
-    if (types->size() != layers.size()) {
-      text.reject(ErrorKind::bad_value, "layer_types",
-                  "one entry for each of the " + std::to_string(layers.size()) + " layers");
-    }
-    auto layer = layers.begin();
-    for (const auto type : *types) {
-      const bool full = type.is_string() && type.get_string().value_unsafe() == kFull;
-      const bool sliding = type.is_string() && type.get_string().value_unsafe() == kSliding;
-      if (!full && !sliding) {
-        text.reject(ErrorKind::unsupported, "layer_types", "sliding_attention or full_attention", describe(type));
-      }
-      (layer++)->kind = full ? LayerKind::full : LayerKind::sliding;
-    }
-  } else {
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      layers[i].kind = (i + 1) % kDefaultPattern == 0 ? LayerKind::full : LayerKind::sliding;
-    }
+  const auto types = read_layer_types(text, shape.layer_count);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const LayerKind missing = (i + 1) % kDefaultPattern == 0 ? LayerKind::full : LayerKind::sliding;
+    layers[i].kind = types.empty() ? missing : types[i];
   }
   layers.back().kind = LayerKind::full;
-}
-
-std::optional<std::int32_t> optional_head_dim(const JsonObject& object, std::string_view key) {
-  const auto head_dim = object.optional_integer(key, kVector, kMaxHeadDim);
-  if (head_dim && *head_dim % kVector != 0) object.reject(ErrorKind::bad_value, key, "a multiple of 8");
-  return head_dim;
 }
 
 // The newer generation of configs: {"5": {"head_dim": 512, "num_key_value_heads": 4}, ...}
@@ -220,6 +193,30 @@ void check_fixed_choices(const JsonObject& text) {
 }
 
 }  // namespace
+
+std::vector<LayerKind> read_layer_types(const JsonObject& text, std::int32_t layers) {
+  const auto types = text.optional_array("layer_types");
+  if (!types) return {};
+  if (types->size() != static_cast<std::size_t>(layers)) {
+    text.reject(ErrorKind::bad_value, "layer_types", "one entry for each of the " + std::to_string(layers) + " layers");
+  }
+  std::vector<LayerKind> kinds;
+  for (const auto type : *types) {
+    const bool full = type.is_string() && type.get_string().value_unsafe() == kFull;
+    const bool sliding = type.is_string() && type.get_string().value_unsafe() == kSliding;
+    if (!full && !sliding) {
+      text.reject(ErrorKind::unsupported, "layer_types", "sliding_attention or full_attention", describe(type));
+    }
+    kinds.push_back(full ? LayerKind::full : LayerKind::sliding);
+  }
+  return kinds;
+}
+
+std::optional<std::int32_t> optional_head_dim(const JsonObject& object, std::string_view key) {
+  const auto head_dim = object.optional_integer(key, kVector, kMaxHeadDim);
+  if (head_dim && *head_dim % kVector != 0) object.reject(ErrorKind::bad_value, key, "a multiple of 8");
+  return head_dim;
+}
 
 Shape read_text_shape(const JsonObject& text, TextRole role) {
   Shape shape;

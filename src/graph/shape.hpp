@@ -10,6 +10,9 @@ namespace lapidary::graph {
 
 inline constexpr std::int32_t kMaxLayers = 128;
 inline constexpr std::int32_t kMaxHidden = 65536;
+inline constexpr std::int32_t kMaxDFlashLayers = 16;
+inline constexpr std::int32_t kMaxDFlashBlock = 16;
+inline constexpr std::int32_t kMaxTaps = 16;
 
 enum class LayerKind : std::uint8_t { sliding, full };
 
@@ -64,6 +67,40 @@ struct AssistantShape {
   std::int32_t centroids_used = 0;
 
   bool operator==(const AssistantShape&) const = default;
+};
+
+struct DFlashLayer {
+  LayerKind kind = LayerKind::full;
+  bool causal = false;  // rows of a block see only the rows before them, not those after
+
+  bool operator==(const DFlashLayer&) const = default;
+};
+
+// The DFlash drafter that belongs to a target: a block of drafts in one run.
+struct DFlashShape {
+  std::int32_t vocab = 0;
+  std::int32_t hidden = 0;
+  std::int32_t heads = 0;          // query heads
+  std::int32_t kv_heads = 0;
+  std::int32_t head_dim = 0;
+  std::int32_t intermediate = 0;
+  std::int32_t window = 0;         // keys a sliding layer sees, the token itself included; 0 = there is no such layer
+  std::int32_t block = 0;          // rows of its longest block, the bonus token's included
+  std::int32_t mask_token = 0;
+  std::int32_t target_layers = 0;
+  std::int32_t max_positions = 0;  // 0 = the config does not say
+  float norm_epsilon = 1e-6f;
+  float softcap = 0.0f;            // 0 = none
+  double rope_theta = 0.0;
+  std::int32_t layer_count = 0;
+  std::array<DFlashLayer, kMaxDFlashLayers> layers{};  // those from layer_count on are default values
+  std::int32_t tap_count = 0;
+  std::array<std::int32_t, kMaxTaps> taps{};           // target layers whose outputs it reads, ascending as the columns of fc
+
+  constexpr std::span<const DFlashLayer> each_layer() const { return std::span(layers).first(layer_count); }
+  constexpr std::span<const std::int32_t> each_tap() const { return std::span(taps).first(tap_count); }
+
+  bool operator==(const DFlashShape&) const = default;
 };
 
 }  // namespace lapidary::graph
