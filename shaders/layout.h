@@ -8,6 +8,7 @@ struct Row {
   int token;
   int block_end;
   int soft;
+  int begin;
 };
 
 enum Limits { kMaxDrafts = 7 };

@@ -22,7 +22,7 @@ kernel void round_rows(
   const int i = draft ? state.drafted : row - run.seats[seat].first;
   const int token = i == 0 ? state.bonus : state.drafts[i - 1];
   const int position = draft ? state.length - 1 : state.length + i;
-  rows[row] = Row{slot, position, token, position, -1};
+  rows[row] = Row{slot, position, token, position, -1, 0};
   if (!draft) return;
   run.slot = slot;
   run.seat = seat;

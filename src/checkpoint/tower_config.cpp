@@ -11,7 +11,6 @@ using graph::VisionShape;
 constexpr std::int32_t kMaxTowerHidden = 16384;
 constexpr std::int32_t kMaxTowerHeads = 256;
 constexpr std::int32_t kMaxTowerPositions = 65536;
-constexpr std::int32_t kVector = 8;
 constexpr std::int32_t kBands = 128;  // of a spectrum
 constexpr double kUsualVisionTheta = 100.0;
 

@@ -110,7 +110,7 @@ class Bench {
 
   void repeat(int computed, int tokens) {
     const link::SlotMemory memory = session_.memory();
-    link::for_each_head(program_.plan, program_.graph->shape, [&](const link::KvPlacement& layer, std::size_t offset, std::size_t position_bytes) {
+    link::for_each_head(program_.plan.kv, [&](const link::KvPlacement& layer, std::size_t offset, std::size_t position_bytes) {
       const auto tile_bytes = position_bytes * static_cast<std::size_t>(graph::kTile);
       const int all = std::min((tokens + graph::kTile - 1) / graph::kTile, layer.capacity / graph::kTile);
       const int there = std::min(computed, layer.capacity) / graph::kTile;
@@ -118,7 +118,7 @@ class Bench {
         std::memcpy(memory.bytes.data() + offset + tile_bytes * static_cast<std::size_t>(tile),
                     memory.bytes.data() + offset + tile_bytes * static_cast<std::size_t>(tile % there), tile_bytes);
     });
-    *memory.written = tokens;
+    *memory.marks = {.written = tokens};
     session_.adopt(some_tokens(tokens, session_.vocab()), {}, tokens);
   }
 

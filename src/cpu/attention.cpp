@@ -63,10 +63,12 @@ struct Softmax {
 
 }  // namespace
 
-void qkv_norm_rope(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape,
-                   bool values_are_keys, float epsilon, const link::KvCache* cache, Out q, Part part) {
+namespace {
+
+void store_heads(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape, const HeadRule& rule,
+                 const link::KvCache* cache, Out q, Part part) {
   const int d = shape.head_dim;
-  for_each_head(rows, qkv, angles, q_norm, k_norm, shape, values_are_keys, epsilon, cache != nullptr, q, part,
+  for_each_head(rows, qkv, angles, q_norm, k_norm, shape, rule, cache != nullptr, q, part,
                 [&](const graph::Row& row, int head, const float* key) {
                   std::copy_n(key, d, cache->k + cache->index(row.slot, head, row.position));
                 },
@@ -74,6 +76,19 @@ void qkv_norm_rope(Rows rows, In qkv, In angles, const float* q_norm, const floa
                   float* to = cache->v + cache->index(row.slot, head, row.position);
                   for (int i = 0; i < d; ++i) to[i] = x[i] * factor;
                 });
+}
+
+}  // namespace
+
+void qkv_norm_rope(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape,
+                   bool values_are_keys, float epsilon, const link::KvCache* cache, Out q, Part part) {
+  store_heads(rows, qkv, angles, q_norm, k_norm, shape, {.values_are_keys = values_are_keys, .epsilon = epsilon}, cache, q, part);
+}
+
+void block_qkv(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape, float query_scale,
+               float epsilon, const link::KvCache& cache, Out q, Part part) {
+  store_heads(rows, qkv, angles, q_norm, k_norm, shape,
+              {.values_as_they_are = true, .query_scale = query_scale, .epsilon = epsilon}, &cache, q, part);
 }
 
 void attention(Rows rows, In q, const link::KvCache& cache, HeadShape shape, int window, Out out, Part part) {
@@ -88,7 +103,7 @@ void attention(Rows rows, In q, const link::KvCache& cache, HeadShape shape, int
     float* result = out[r] + static_cast<std::size_t>(head) * d;
     const int kv_head = head / (shape.heads / shape.kv_heads);
     const int last = window > 0 ? row.block_end : row.position;
-    const int first = window > 0 ? std::max(0, row.position - window + 1) : 0;
+    const int first = window > 0 ? std::max(row.begin, row.position - window + 1) : row.begin;
     std::fill_n(result, d, 0.0f);
     Softmax softmax;
     for (int tile = first / kTile * kTile; tile <= last; tile += kTile) {

@@ -8,10 +8,12 @@
 
 namespace lapidary::cpu {
 
-void qkv_norm_rope_bf16(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape,
-                        bool values_are_keys, float epsilon, const link::KvCacheBf16* cache, Out q, Part part) {
+namespace {
+
+void store_heads(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape, const HeadRule& rule,
+                 const link::KvCacheBf16* cache, Out q, Part part) {
   const int d = shape.head_dim;
-  for_each_head(rows, qkv, angles, q_norm, k_norm, shape, values_are_keys, epsilon, cache != nullptr, q, part,
+  for_each_head(rows, qkv, angles, q_norm, k_norm, shape, rule, cache != nullptr, q, part,
                 [&](const graph::Row& row, int head, const float* key) {
                   std::uint16_t rounded[kMaxHeadDim];  // by a loop of its own, which has vectors
                   for (int i = 0; i < d; ++i) rounded[i] = numeric::to_bf16(key[i]);
@@ -25,6 +27,19 @@ void qkv_norm_rope_bf16(Rows rows, In qkv, In angles, const float* q_norm, const
                   for (int i = 0; i < d; i += 8)
                     for (int j = 0; j < 8; ++j) to[cache->value_offset(i) + j * 4] = rounded[i + j];
                 });
+}
+
+}  // namespace
+
+void qkv_norm_rope_bf16(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape,
+                        bool values_are_keys, float epsilon, const link::KvCacheBf16* cache, Out q, Part part) {
+  store_heads(rows, qkv, angles, q_norm, k_norm, shape, {.values_are_keys = values_are_keys, .epsilon = epsilon}, cache, q, part);
+}
+
+void block_qkv_bf16(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape, float query_scale,
+                    float epsilon, const link::KvCacheBf16& cache, Out q, Part part) {
+  store_heads(rows, qkv, angles, q_norm, k_norm, shape,
+              {.values_as_they_are = true, .query_scale = query_scale, .epsilon = epsilon}, &cache, q, part);
 }
 
 void attention_bf16(Rows rows, In q, const link::KvCacheBf16& cache, HeadShape shape, int window, Out out, Part part,

@@ -66,7 +66,7 @@ void for_each_job(Rows rows, In q, HeadShape shape, int window, Out out, Range r
     const int count = std::min({pairs - pair, range.end - index, AttentionJob::kMaxHeads / 2});
     const graph::Row& row = rows[r];
     AttentionJob job{.slot = row.slot, .kv_head = kv_head,
-                     .first = window > 0 ? std::max(0, row.position - window + 1) : 0,
+                     .first = window > 0 ? std::max(row.begin, row.position - window + 1) : row.begin,
                      .last = window > 0 ? row.block_end : row.position};
     for (int head = 2 * pair; head < std::min(2 * (pair + count), heads_each); ++head) {
       const std::size_t at = static_cast<std::size_t>(kv_head * heads_each + head) * shape.head_dim;
@@ -97,6 +97,9 @@ struct AttentionKernels {
 extern const AttentionKernels kVectorAttention;  // with vectors of four floats
 extern const AttentionKernels kBfmmlaAttention;  // Arm with matrix products of bfloat16
 extern const AttentionKernels kAvx2Attention;    // x86 with AVX2 and FMA
+
+void block_qkv_bf16(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape, float query_scale,
+                    float epsilon, const link::KvCacheBf16& cache, Out q, Part part);
 
 void attention_bf16(Rows rows, In q, const link::KvCacheBf16& cache, HeadShape shape, int window, Out out, Part part,
                     const AttentionKernels& kernels);

@@ -55,7 +55,7 @@ void KvCacheCoded::read(std::int32_t slot, std::int32_t head, std::int32_t posit
 void qkv_norm_rope_coded(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape, bool values_are_keys,
                          float epsilon, const KvCacheCoded& cache, Out q, Part part) {
   const int d = shape.head_dim;
-  for_each_head(rows, qkv, angles, q_norm, k_norm, shape, values_are_keys, epsilon, true, q, part,
+  for_each_head(rows, qkv, angles, q_norm, k_norm, shape, {.values_are_keys = values_are_keys, .epsilon = epsilon}, true, q, part,
                 [&](const graph::Row& row, int head, const float* key) { cache.store_key(row.slot, head, row.position, key); },
                 [&](const graph::Row& row, int head, const float* x, float factor) {
                   float value[kMaxHeadDim];

@@ -50,7 +50,7 @@ BoundSteps::BoundSteps(const link::Program& program, const Instructions& instruc
   lay_out_rooms();
   bool finds_maxima = false;
   for (int id = 0; id < graph::kSegmentCount; ++id)
-    if (static_cast<SegmentId>(id) != SegmentId::draft || program.assistant) record(static_cast<SegmentId>(id), finds_maxima);
+    if (program.drafters().runs(static_cast<SegmentId>(id))) record(static_cast<SegmentId>(id), finds_maxima);
 }
 
 // Before anything is written to it: pages are as large as they were when they were first touched.
@@ -64,7 +64,8 @@ void BoundSteps::prepare_memory() {
     arena_.commit();
     kv_.commit();
   }
-  for (const link::Origin* origin : {&program_.target, program_.assistant ? &*program_.assistant : nullptr}) {
+  for (const link::Origin* origin : {&program_.target, program_.assistant ? &*program_.assistant : nullptr,
+                                     program_.dflash ? &*program_.dflash : nullptr}) {
     if (!origin) continue;
     for (const std::span<const std::byte> file : origin->mappings) {
       if (options.lock_memory) lock(file);
@@ -74,23 +75,22 @@ void BoundSteps::prepare_memory() {
 }
 
 void BoundSteps::lay_out_caches() {
-  const auto layers = static_cast<std::size_t>(program_.graph->shape.layer_count);
+  const std::size_t layers = program_.plan.kv.size();
   caches_.resize(layers);
   caches_bf16_.resize(layers);
   caches_coded_.resize(layers);
   for (std::size_t l = 0; l < layers; ++l) {
     const link::KvPlacement& kv = program_.plan.kv[l];
     if (!kv.capacity) continue;
-    const graph::LayerShape& layer = program_.graph->shape.layers[l];
     std::byte *k = kv_.data() + kv.k_offset_bytes, *v = kv_.data() + kv.v_offset_bytes;
     if (kv.stores.coded()) {
-      caches_coded_[l] = {k, v, kv.stores, layer.kv_heads, layer.head_dim, kv.capacity, program_.plan.session_bytes,
+      caches_coded_[l] = {k, v, kv.stores, kv.kv_heads, kv.head_dim, kv.capacity, program_.plan.session_bytes,
                           kv.stores.one ? link::key_norm(program_, static_cast<int>(l)) : nullptr};
       continue;
     }
     const auto lay_out = [&](auto& cache) {
       using Element = std::remove_pointer_t<decltype(cache.k)>;
-      cache = {reinterpret_cast<Element*>(k), reinterpret_cast<Element*>(v), layer.kv_heads, layer.head_dim, kv.capacity,
+      cache = {reinterpret_cast<Element*>(k), reinterpret_cast<Element*>(v), kv.kv_heads, kv.head_dim, kv.capacity,
                program_.plan.session_bytes / sizeof(Element)};
     };
     if (kv.stores.key_code == link::KvCode::bf16) lay_out(caches_bf16_[l]);
@@ -131,15 +131,19 @@ BoundOperand BoundSteps::bind(const graph::Segment& segment, BufferId id) const 
   const graph::Buffer& buffer = segment.buffers[id];
   BoundOperand operand{.row_bytes = static_cast<std::size_t>(buffer.row_bytes),
               .stride_bytes = static_cast<std::size_t>(row_stride(buffer)), .region = buffer.region};
-  const auto row_capacity = static_cast<std::size_t>(std::max(program_.plan.chunk_rows, program_.plan.verify_rows));
+  const auto row_capacity = static_cast<std::size_t>(program_.plan.row_capacity);
   std::byte* rows = arena_.data() + program_.plan.output_region_bytes;
   switch (buffer.region) {
     case Region::outputs: operand.data = arena_.data() + buffer.offset * program_.plan.verify_rows; break;
     case Region::rows: operand.data = rows + buffer.offset * row_capacity; break;
     case Region::draft: operand.data = rows + buffer.offset * link::kMaxDrafters; break;
     case Region::session:
-      operand.data = kv_.data() + program_.plan.carry_offset_bytes + buffer.offset;
       operand.stride_bytes = 0;
+      if (id == graph::kCarry) operand.data = kv_.data() + program_.plan.carry_offset_bytes;
+      else if (program_.dflash) operand.data = kv_.data() + program_.plan.pending_offset_bytes;
+      break;
+    case Region::features:
+      if (program_.dflash) operand.data = arena_.data() + program_.plan.features_offset_bytes;
       break;
     case Region::given: break;
   }
@@ -151,6 +155,7 @@ void BoundSteps::record(SegmentId id, bool& finds_maxima) {
   const graph::Segment& segment = program_.graph->segment(id);
   auto& list = segments_[static_cast<std::size_t>(id)];
   for (const Step& step : segment.steps) {
+    if (step.op == Op::keep_tap && !program_.dflash) continue;
     CpuStep& bound = list.emplace_back();
     bound.step = &step;
     for (std::size_t i = 0; i < step.in.size(); ++i) bound.in[i] = bind(segment, step.in[i]);

@@ -1,5 +1,6 @@
 #include "cpu/executor.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <chrono>
@@ -20,6 +21,7 @@
 #include "cpu/read_limit.hpp"
 #include "cpu/team.hpp"
 #include "cpu/tower.hpp"
+#include "cpu/tower_kernels.hpp"
 #include "link/play.hpp"
 #include "link/slots.hpp"
 
@@ -42,6 +44,7 @@ struct Guest {
   const link::Seat* seat = nullptr;
   RoundState* state = nullptr;
   std::size_t first = 0, count = 0;
+  link::Slots::Positions pending{};    // that the DFlash drafter gets its context of
   bool chooses = false;                // otherwise the largest logit
   graph::Selection selection{};
 };
@@ -92,13 +95,15 @@ class CpuExecutor final : public link::Executor {
   RunId submit(Play play, std::span<const link::Seat> seats, const link::Watch& watch) override {
     order_.follow(play, seats);
     seat(play, seats);
-    Progress progress{.legs = {play, seats, link::DraftOrder::together}, .watch = watch};
+    Progress progress{.legs = {play, seats, link::DraftOrder::together, program_.drafters()}, .watch = watch};
     team_.run([&] { return next_turn(progress); }, [&](Part part) { work(progress, part); });
     if (progress.cancelled) return link::kNoRun;
     ++submitted_;
     if (link::Legs::has_logits(play)) {
       outputs_of_ = submitted_;
       for (std::size_t s = 0; s < guests().size(); ++s) first_outputs_[s] = guests_[s].first;
+    } else if (std::ranges::any_of(progress.legs, [](const link::Leg& leg) { return leg.segment == SegmentId::block; })) {
+      outputs_of_ = link::kNoRun;  // a block has its logits in their place
     }
     if (link::Legs::chooses(play))
       for (const Guest& guest : guests())
@@ -138,7 +143,7 @@ class CpuExecutor final : public link::Executor {
 
   link::SlotMemory slot_memory(int slot) override {
     const std::size_t bytes = program_.plan.session_bytes;
-    return {{steps_.kv() + bytes * static_cast<std::size_t>(slot), bytes}, &slots_.written(slot)};
+    return {{steps_.kv() + bytes * static_cast<std::size_t>(slot), bytes}, &slots_.marks(slot)};
   }
 
   void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const override {
@@ -164,22 +169,39 @@ class CpuExecutor final : public link::Executor {
       Guest& guest = guests_[s];
       guest.seat = &seats[s];
       guest.state = &states_[seats[s].slot];
-      const std::int32_t rows = guest.state->drafted + seats[s].drafts + 1;
-      if (play == Play::round || play == Play::verify)
-        slots_.write(seats[s].slot, guest.state->length, guest.state->length + rows);
+      const int slot = seats[s].slot;
+      const std::int32_t length = guest.state->length, rows = guest.state->drafted + seats[s].drafts + 1;
+      if (seats[s].block || play == Play::catch_up) guest.pending = slots_.catch_up(slot, length);
+      if (play == Play::round || play == Play::verify) slots_.write_round(slot, length, length + rows);
     }
     if (!chunk_) return;
     assert(chunk_->output_count <= program_.plan.verify_rows);
     guests_[0].first = 0;
     guests_[0].count = static_cast<std::size_t>(chunk_->output_count);
-    slots_.write(seats[0].slot, chunk_->rows.front().position, chunk_->rows.back().position + 1);
+    if (play == Play::head || play == Play::head_select) return;
+    const std::int32_t begin = chunk_->rows.front().position;
+    guests_[0].pending = slots_.catch_up(seats[0].slot, begin);
+    slots_.write_prompt(seats[0].slot, begin, chunk_->rows.back().position + 1);
+  }
+
+  // Those that have a block made, with the rows of their drafts: the bonus token's comes before.
+  std::span<Guest> blocks() {
+    drafter_count_ = 0;
+    std::size_t rows = 0;
+    for (const Guest& guest : guests()) {
+      if (!guest.seat->block || guest.seat->drafts == 0) continue;
+      assert(drafter_count_ < drafters_.size());
+      drafters_[drafter_count_++] = {.seat = guest.seat, .state = guest.state, .first = rows + 1, .count = static_cast<std::size_t>(guest.seat->drafts)};
+      rows += static_cast<std::size_t>(guest.seat->drafts) + 1;
+    }
+    return std::span(drafters_).first(drafter_count_);
   }
 
   // Those that have more drafts to make than `draft`, a row for each.
   std::span<Guest> drafters_of(int draft) {
     drafter_count_ = 0;
     for (const Guest& guest : guests()) {
-      if (guest.seat->drafts <= draft) continue;
+      if (guest.seat->block || guest.seat->drafts <= draft) continue;
       assert(drafter_count_ < drafters_.size());
       drafters_[drafter_count_] = {.seat = guest.seat, .state = guest.state, .first = drafter_count_, .count = 1};
       ++drafter_count_;
@@ -229,7 +251,10 @@ class CpuExecutor final : public link::Executor {
   static bool is_for_one(Op op, std::size_t rows) {
     switch (op) {
       case Op::keep_draft:
+      case Op::keep_block:
       case Op::accept: return true;
+      case Op::keep_tap:
+      case Op::add_norm:
       case Op::embed:
       case Op::embed_pair:
       case Op::rope_angles:
@@ -243,6 +268,15 @@ class CpuExecutor final : public link::Executor {
     }
   }
 
+  std::span<Guest> guests_of(const link::Leg& leg) {
+    switch (leg.segment) {
+      case SegmentId::draft: return drafters_of(leg.draft);
+      case SegmentId::block: return blocks();
+      case SegmentId::catch_up: return guests().subspan(static_cast<std::size_t>(leg.seat), 1);
+      default: return guests();
+    }
+  }
+
   // The next step that has rows. False: there is none, or the run was cancelled.
   bool begin_step(Progress& progress) {
     for (; progress.leg < progress.legs.size(); ++progress.leg, progress.step = 0) {
@@ -251,7 +285,7 @@ class CpuExecutor final : public link::Executor {
         progress.cancelled = progress.watch.cancel && progress.watch.cancel->load(std::memory_order_relaxed);
         if (progress.cancelled) return false;
         progress.segment_begin_s = progress.step_begin_s = now_s();
-        progress.now.guests = leg.segment == SegmentId::draft ? drafters_of(leg.draft) : guests();
+        progress.now.guests = guests_of(leg);
       }
       for (const auto steps = steps_.of(leg.segment); progress.step < steps.size();) {
         progress.bound = &steps[progress.step++];
@@ -263,7 +297,8 @@ class CpuExecutor final : public link::Executor {
           return true;
         }
       }
-      const auto shared = leg.segment == SegmentId::draft ? static_cast<double>(progress.now.guests.size()) : 1.0;
+      const bool drafts = leg.segment == SegmentId::draft || leg.segment == SegmentId::block;
+      const auto shared = drafts ? static_cast<double>(progress.now.guests.size()) : 1.0;
       const double spent_s = (now_s() - progress.segment_begin_s) / shared;
       for (const Guest& guest : progress.now.guests)
         if (guest.seat->report) guest.seat->report->seconds[static_cast<std::size_t>(leg.segment)] += spent_s;
@@ -286,6 +321,10 @@ class CpuExecutor final : public link::Executor {
     const Step& step = *progress.bound->step;
     if (step.rows == RowSet::draft) {
       for (const Guest& guest : progress.now.guests) draft_row(*guest.state, guest.seat->slot, draft_rows_[guest.first], Part{});
+    } else if (step.rows == RowSet::block) {
+      make_block_rows(progress.now.guests);
+    } else if (step.rows == RowSet::pending) {
+      fetch_pending(*progress.bound, progress.now.guests.front());
     } else {
       round_count_ = 0;
       for (Guest& guest : progress.now.guests) {
@@ -296,6 +335,29 @@ class CpuExecutor final : public link::Executor {
       }
     }
     progress.now.rows = rows_of(step, progress.now.first);
+  }
+
+  void make_block_rows(std::span<const Guest> guests) {
+    block_count_ = 0;
+    for (const Guest& guest : guests) {
+      const std::size_t first = guest.first - 1, count = guest.count + 1;
+      block_rows(*guest.state, guest.seat->slot, program_.graph->dflash->mask_token, slots_.marks(guest.seat->slot).context_begin,
+                 std::span(block_rows_).subspan(first, count), std::span(block_causal_rows_).subspan(first, count), Part{});
+      block_count_ = first + count;
+    }
+  }
+
+  // Rows that wait, with their features in the order of the row table.
+  void fetch_pending(const CpuStep& bound, const Guest& guest) {
+    const BoundOperand &from = bound.in[0], &to = bound.out[0];
+    const auto [begin, end] = guest.pending;
+    pending_count_ = static_cast<std::size_t>(end - begin);
+    for (std::size_t i = 0; i < pending_count_; ++i) {
+      const std::int32_t position = begin + static_cast<std::int32_t>(i);
+      pending_rows_[i] = {.slot = guest.seat->slot, .position = position, .block_end = position};
+      std::memcpy(to.data + i * to.stride_bytes, carried(from, guest) + static_cast<std::size_t>(position % graph::kPendingRows) * to.row_bytes,
+                  to.row_bytes);
+    }
   }
 
   // The part of one thread in the step that is on.
@@ -309,16 +371,23 @@ class CpuExecutor final : public link::Executor {
 
   // `first`: the number of the first of them in the row table
   Rows rows_of(const Step& step, std::size_t& first) const {
-    if (step.rows == RowSet::draft) return Rows(draft_rows_).first(drafter_count_);
+    switch (step.rows) {
+      case RowSet::draft: return Rows(draft_rows_).first(drafter_count_);
+      case RowSet::pending: return Rows(pending_rows_).first(pending_count_);
+      case RowSet::block: return Rows(block_rows_).first(block_count_);
+      case RowSet::block_causal: return Rows(block_causal_rows_).first(block_count_);
+      default: break;
+    }
     const Rows all = chunk_ ? chunk_->rows : Rows(round_rows_).first(round_count_);
     if (!chunk_ || step.rows != RowSet::last) return all;
     first = chunk_->output_begin;
     return all.subspan(first, chunk_->output_count);
   }
 
-  // Row r of a session's round chooses the token after r drafts; a draft comes after those that are there.
+  // Row r of a session's round chooses the token after r drafts; a draft comes after those that are there. The drafts of a block do
+  // not know each other.
   static void fill_selections(Progress& progress) {
-    const bool draft = progress.bound->step->rows == RowSet::draft;
+    const bool draft = progress.bound->step->rows == RowSet::draft, block = progress.bound->step->rows == RowSet::block;
     for (Guest& guest : progress.now.guests) {
       guest.chooses = guest.seat->request != nullptr;
       if (!guest.chooses) continue;
@@ -328,8 +397,8 @@ class CpuExecutor final : public link::Executor {
       for (std::size_t r = 0; r < guest.count; ++r) {
         const std::size_t drafts = draft ? static_cast<std::size_t>(state.drafted) : r;
         graph::SelectRow& row = progress.select_rows[guest.first + r];
-        row = {.index = state.emitted + static_cast<std::int64_t>(drafts), .drafted = std::span(state.drafts).first(drafts)};
-        if (!draft && !request.masks.empty()) row.mask = request.masks.subspan(r * words, words);
+        row = {.index = state.emitted + static_cast<std::int64_t>(drafts), .drafted = std::span(state.drafts).first(block ? 0 : drafts)};
+        if (!draft && !block && !request.masks.empty()) row.mask = request.masks.subspan(r * words, words);
       }
       guest.selection = {request.sampling, request.counts, std::span(progress.select_rows).subspan(guest.first, guest.count)};
     }
@@ -345,7 +414,7 @@ class CpuExecutor final : public link::Executor {
   }
 
   std::byte* row_data(const BoundOperand& operand, const Now& now) const {
-    if (operand.region == Region::rows) return operand.data + now.first * operand.stride_bytes;
+    if (operand.region == Region::rows || operand.region == Region::features) return operand.data + now.first * operand.stride_bytes;
     if (operand.region == Region::session) return now.guests.size() > 1 ? carries_.get() : carried(operand, now.guests.front());
     return operand.data;
   }
@@ -396,6 +465,7 @@ class CpuExecutor final : public link::Executor {
       case Op::linear:
         return linear(n, in(0), std::span(bound.matrices).first(bound.matrix_count), out(0), part);
       case Op::linear_gelu_mul: return linear_gelu_mul(n, in(0), matrix(0), matrix(1), out(0), part);
+      case Op::linear_silu_mul: return linear_silu_mul(n, in(0), matrix(0), matrix(1), out(0), part);
       case Op::linear_gelu_gate: {
         In factor = in(1);
         factor.data += d.offset;
@@ -411,6 +481,10 @@ class CpuExecutor final : public link::Executor {
                                     out(0), part);
         return qkv_norm_rope(rows_now, in(0), in(1), w[0], w[1], heads, d.values_are_keys, d.epsilon, bound.cache, out(0),
                              part);
+      case Op::block_qkv:
+        if (bound.cache_bf16)
+          return block_qkv_bf16(rows_now, in(0), in(1), w[0], w[1], heads, d.scale, d.epsilon, *bound.cache_bf16, out(0), part);
+        return block_qkv(rows_now, in(0), in(1), w[0], w[1], heads, d.scale, d.epsilon, *bound.cache, out(0), part);
       case Op::attention:
         if (bound.cache_coded) return attend_coded(rows_now, in(0), *bound.cache_coded, heads, d.window, out(0), part);
         if (bound.cache_bf16) return attend_bf16(rows_now, in(0), *bound.cache_bf16, heads, d.window, out(0), part);
@@ -451,7 +525,16 @@ class CpuExecutor final : public link::Executor {
           accept(rows_now.subspan(guest.first, guest.count), in_ids(0).from(guest.first), in(1).from(guest.first), d.n[0], *guest.state,
                  guest.seat->request ? guest.seat->request->counts : std::span<std::int32_t>{},
                  reinterpret_cast<float*>(carried(bound.out[0], guest)), part);
+        if (program_.dflash)
+          for (const Guest& guest : now.guests)
+            keep_features(rows_now.subspan(guest.first, guest.count), in(2).from(guest.first), static_cast<int>(bound.in[2].row_bytes / sizeof(float)),
+                          *guest.state, reinterpret_cast<float*>(carried(bound.out[1], guest)), part);
         return;
+      case Op::keep_tap: return keep_tap(n, in(0), d.n[0], d.offset, out(0), part);
+      case Op::keep_block:
+        for (const Guest& guest : now.guests) keep_block(static_cast<int>(guest.count), in_ids(0).from(guest.first), *guest.state, part);
+        return;
+      case Op::add_norm: return add_norm(n, out(0), in(1), w[0], d.n[0], d.epsilon, out(1), part);
       default: assert(false && "no step of a text");
     }
   }
@@ -517,6 +600,7 @@ class CpuExecutor final : public link::Executor {
     switch (step.op) {
       case Op::linear: return linear_q8(n, in, w, out, room, part);
       case Op::linear_gelu_mul: return linear_gelu_mul_q8(n, in, w[0], w[1], out, room, part);
+      case Op::linear_silu_mul: return linear_silu_mul_q8(n, in, w[0], w[1], out, room, part);
       case Op::linear_gelu_gate: {
         In factor = rows<const float>(bound.in[1], now);
         factor.data += d.offset;
@@ -543,7 +627,11 @@ class CpuExecutor final : public link::Executor {
   std::array<graph::Row, graph::kMaxVerifyRows> round_rows_{};
   std::size_t round_count_ = 0;
   std::array<graph::Row, link::kMaxDrafters> draft_rows_{};
-  std::array<Guest, link::kMaxDrafters> drafters_{};                    // that make a draft now
+  std::array<graph::Row, graph::kPendingRows> pending_rows_{};
+  std::size_t pending_count_ = 0;
+  std::array<graph::Row, graph::kMaxVerifyRows> block_rows_{}, block_causal_rows_{};
+  std::size_t block_count_ = 0;
+  std::array<Guest, link::kMaxDrafters> drafters_{};                    // that make drafts now
   std::size_t drafter_count_ = 0;
   std::unique_ptr<std::byte[]> carries_;                                // what drafts of several continue from, side by side
   std::array<Guest, graph::kMaxVerifyRows> guests_{};                   // of the run

@@ -40,9 +40,15 @@ using OutIds = RowsOf<std::int32_t>;
 
 using Rows = std::span<const graph::Row>;
 
+// out[row][offset...] = x[row]: [n]
+void keep_tap(int rows, In x, int n, int offset, Out out, Part part);
+
 // The rows of a round, or of its next draft, from its state. rows: [drafted + 1], or one.
 void verify_rows(const graph::RoundState& state, int slot, std::span<graph::Row> rows, Part part);
 void draft_row(const graph::RoundState& state, int slot, graph::Row& row, Part part);
+// Those of a block, its context begins at `begin`: [drafts + 1] of each, seeing all of it and only those before them.
+void block_rows(const graph::RoundState& state, int slot, std::int32_t mask_token, std::int32_t begin, std::span<graph::Row> all,
+                std::span<graph::Row> causal, Part part);
 
 // soft: [soft tokens, table.cols]
 void embed(Rows rows, In soft, const link::Matrix& table, float scale, Out out, Part part);
@@ -59,6 +65,7 @@ void rms_norm(int rows, In x, const float* weight, int n, float epsilon, Out out
 // out: [rows, sum of weights' rows]; all weights have the same cols
 void linear(int rows, In x, std::span<const link::Matrix* const> weights, Out out, Part part);
 
+void linear_silu_mul(int rows, In x, const link::Matrix& gate, const link::Matrix& up, Out out, Part part);
 void linear_gelu_mul(int rows, In x, const link::Matrix& gate, const link::Matrix& up, Out out, Part part);
 
 // factor: [rows, >= weight.rows], already offset
@@ -73,6 +80,10 @@ struct HeadShape {
 // k_norm and cache are null for a layer without own K/V.
 void qkv_norm_rope(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape,
                    bool values_are_keys, float epsilon, const link::KvCache* cache, Out q, Part part);
+
+// q_norm is null where shape.heads is 0.
+void block_qkv(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape, float query_scale,
+               float epsilon, const link::KvCache& cache, Out q, Part part);
 
 // window 0 = all positions
 void attention(Rows rows, In q, const link::KvCache& cache, HeadShape shape, int window, Out out, Part part);
@@ -122,9 +133,13 @@ void sample(int rows, In logits, InIds tokens, int n, In maxima, const graph::Se
             OutIds candidates, Part part);
 
 void keep_draft(std::int32_t token, graph::RoundState& state, Part part);
+// tokens: of each draft
+void keep_block(int drafts, InIds tokens, graph::RoundState& state, Part part);
 
 // counts: [vocab], or empty
 void accept(Rows rows, InIds chosen, In hidden, int n, graph::RoundState& state, std::span<std::int32_t> counts, float* carry,
             Part part);
+// The features of the accepted among rows, to the ring [kPendingRows, n].
+void keep_features(Rows rows, In features, int n, const graph::RoundState& state, float* ring, Part part);
 
 }  // namespace lapidary::cpu

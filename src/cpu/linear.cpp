@@ -36,6 +36,18 @@ void linear_gelu_mul(int rows, In x, const link::Matrix& gate, const link::Matri
   });
 }
 
+void linear_silu_mul(int rows, In x, const link::Matrix& gate, const link::Matrix& up, Out out, Part part) {
+  for_each_share(gate.rows, part, kPanel, [&](Range range) {
+    for_each_run(rows, x, out, [&](const Lines& lines, int) {
+      multiply(lines, up, 0, range);  // the up products wait in the output for their gates
+      for_each_product(lines, gate, 0, range, [&](int line, int n, int count, const float* y) {
+        float* to = lines.out[line] + n;
+        for (int j = 0; j < count; ++j) to[j] = numeric::silu(y[j]) * to[j];
+      });
+    });
+  });
+}
+
 void linear_gelu_gate(int rows, In x, const link::Matrix& weight, In factor, Out out, Part part) {
   for_each_share(weight.rows, part, kPanel, [&](Range range) {
     for_each_run(rows, x, out, [&](const Lines& lines, int first) {

@@ -78,6 +78,12 @@ void gelu_times(const float* gate, const float* factor, int count, float* y) {
   for (int i = 0; i < count; ++i) y[i] = numeric::gelu(gate[i]) * factor[i];
 }
 
+// y = numeric::silu(gate) * factor
+void silu_times(const float* gate, const float* factor, int count, float* y) {
+  LAPIDARY_SIDE_BY_SIDE
+  for (int i = 0; i < count; ++i) y[i] = numeric::silu(gate[i]) * factor[i];
+}
+
 // y = cap * numeric::tanh(y / cap)
 void soft_cap(float cap, int count, float* y) {
   LAPIDARY_SIDE_BY_SIDE
@@ -89,15 +95,15 @@ void multiply(Tile& tile, const Q8Kernels& kernels, const Q8Weights& w, float* c
   kernels.multiply(w, tile.quantised(kernels, w), y, steps);
 }
 
-// y = numeric::gelu(gate x) * (up x)
-void gelu_mul(Tile& tile, const Q8Kernels& kernels, const Q8Weights& gate, const Q8Weights& up, float* const* y,
-              const Q8Room& room, Range steps) {
+// y = gated(gate x) * (up x), by gelu_times or silu_times
+void gated_mul(Tile& tile, const Q8Kernels& kernels, const Q8Weights& gate, const Q8Weights& up, float* const* y,
+               const Q8Room& room, Range steps, void (*times)(const float*, const float*, int, float*)) {
   const auto gates = products_of(room);
   multiply(tile, kernels, gate, gates.data(), steps);
   multiply(tile, kernels, up, y, steps);
   for (int r = 0; r < tile.rows(); ++r)
     gate.sweep.for_each_run(steps, [&](int first, int count) {
-      gelu_times(gates[r] + first, y[r] + first, count, y[r] + first);
+      times(gates[r] + first, y[r] + first, count, y[r] + first);
     });
 }
 
@@ -136,7 +142,14 @@ void linear_q8(int rows, In x, std::span<const Q8Matrix> weights, Out out, const
 void linear_gelu_mul_q8(int rows, In x, const Q8Matrix& gate, const Q8Matrix& up, Out out, const Q8Room& room, Part part) {
   const Q8Weights g = gate.weights(), u = up.weights();
   for_each_tile(rows, x, out, g.sweep.steps(), room, part, [&](Tile& tile, const auto& y, int, Range steps) {
-    gelu_mul(tile, *gate.kernels, g, u, y.data(), room, steps);
+    gated_mul(tile, *gate.kernels, g, u, y.data(), room, steps, gelu_times);
+  });
+}
+
+void linear_silu_mul_q8(int rows, In x, const Q8Matrix& gate, const Q8Matrix& up, Out out, const Q8Room& room, Part part) {
+  const Q8Weights g = gate.weights(), u = up.weights();
+  for_each_tile(rows, x, out, g.sweep.steps(), room, part, [&](Tile& tile, const auto& y, int, Range steps) {
+    gated_mul(tile, *gate.kernels, g, u, y.data(), room, steps, silu_times);
   });
 }
 
@@ -174,7 +187,7 @@ void expert_gelu_mul_q8(int rows, In x, InIds ids, int used, const Q8Matrix& gat
       y[tile.rows()] = out[pick.row] + pick.slot * gate.matrix->rows;
       tile.add(x[pick.row]);
     }
-    gelu_mul(tile, *gate.kernels, gate.weights(picks.front().expert), up.weights(picks.front().expert), y.data(), room, steps);
+    gated_mul(tile, *gate.kernels, gate.weights(picks.front().expert), up.weights(picks.front().expert), y.data(), room, steps, gelu_times);
   });
 }
 

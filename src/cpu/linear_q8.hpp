@@ -24,6 +24,7 @@ Q8Tile quantise_together(int rows, In x, const Q8Matrix& weight, const Q8Room& c
 
 void linear_q8(int rows, In x, std::span<const Q8Matrix> weights, Out out, const Q8Room& room, Part part);
 void linear_gelu_mul_q8(int rows, In x, const Q8Matrix& gate, const Q8Matrix& up, Out out, const Q8Room& room, Part part);
+void linear_silu_mul_q8(int rows, In x, const Q8Matrix& gate, const Q8Matrix& up, Out out, const Q8Room& room, Part part);
 void linear_gelu_gate_q8(int rows, In x, const Q8Matrix& weight, In factor, Out out, const Q8Room& room, Part part);
 // maxima: [rows, kMaxStretches], see maxima.hpp
 void linear_softcap_q8(int rows, In x, const Q8Matrix& weight, float cap, Out out, Out maxima, const Q8Room& room, Part part);

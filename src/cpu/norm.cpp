@@ -68,4 +68,8 @@ void moe_combine(int rows, Out h, In dense, In experts, In weights, int used, co
   });
 }
 
+void keep_tap(int rows, In x, int n, int offset, Out out, Part part) {
+  for_each_own(rows, part, [&](int r) { std::copy_n(x[r], n, out[r] + offset); });
+}
+
 }  // namespace lapidary::cpu

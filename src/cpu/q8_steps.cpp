@@ -28,7 +28,7 @@ Q8RoomSize q8_room_size(const link::Program& program) {
   return room;
 }
 
-// Those of drafts come last: without an assistant the others lie where they would with one.
+// Those of drafts come last: without a drafter the others lie where they would with one.
 ScaleCopies scale_copies(const link::Program& program, const Q8Kernels& kernels) {
   ScaleCopies copies;
   std::vector<bool> seen(program.matrices.size());
@@ -42,10 +42,10 @@ ScaleCopies scale_copies(const link::Program& program, const Q8Kernels& kernels)
         copies.list.push_back({id, expert, copies.words});
     }
   };
-  for (const bool draft : {false, true})
-    for (int id = 0; id < graph::kSegmentCount; ++id)
-      if ((static_cast<graph::SegmentId>(id) == graph::SegmentId::draft) == draft)
-        for (const graph::Step& step : program.graph->segments[id].steps) add(step);
+  using graph::SegmentId;
+  for (const SegmentId id : {SegmentId::prefill, SegmentId::prefill_all, SegmentId::forward, SegmentId::head, SegmentId::select, SegmentId::draft,
+                             SegmentId::extend, SegmentId::catch_up, SegmentId::block})
+    for (const graph::Step& step : program.graph->segment(id).steps) add(step);
   return copies;
 }
 

@@ -37,10 +37,7 @@ struct TowerProduct {
       for (int j = 0; j < count; ++j) out[j] = clamped(j) + product.bias[first + j];
       return;
     case Finish::silu:
-      for (int j = 0; j < count; ++j) {
-        const float x = clamped(j);
-        out[j] = x / (1.0f + numeric::exp(-x));
-      }
+      for (int j = 0; j < count; ++j) out[j] = numeric::silu(clamped(j));
       return;
     case Finish::gelu_mul:
       for (int j = 0; j < count; ++j) out[j] = numeric::gelu(clamped(j)) * out[j];

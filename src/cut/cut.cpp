@@ -145,7 +145,7 @@ std::optional<std::string> assistant_of(const engine::ModelOptions& model) {
 
 // Without towers whose tensors the checkpoint does not have.
 codegen::Model model_of(const Checkpoint& checkpoint, const std::string& assistant) {
-  codegen::Model model = codegen::read_model(checkpoint.folder(), assistant);
+  codegen::Model model = codegen::read_model(checkpoint.folder(), assistant, "");
   if (!link::holds_tower(checkpoint, graph::Owner::vision)) model.vision.reset();
   if (!link::holds_tower(checkpoint, graph::Owner::audio)) model.audio.reset();
   return model;

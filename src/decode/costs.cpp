@@ -12,7 +12,7 @@ namespace {
 constexpr double kAccident = 1.5;          // a round is charged at most this times what it could cost
 
 // What is assumed of costs that are not known: at most, and at best.
-constexpr double kUnknownDraftSteps = 6.0;                // a draft
+constexpr double kUnknownDraftSteps = 6.0;                // a run that drafts
 constexpr double kUnknownRowSteps = 2.0;                  // one row more
 constexpr double kHopefulRow = 0.2, kHopefulLateRow = 0.6;  // one row more, as a share of those before it: to 4, beyond
 constexpr double kHopefulBetween = 0.96;                  // a width between two that are known, of what it costs if even
@@ -47,9 +47,9 @@ bool RoundCosts::Cost::observe(double observed_s, double slack_s, double most_s)
   return true;
 }
 
-RoundCosts::RoundCosts(const std::vector<double>& draft_steps) : plain_interval_(kFirstPlainInterval) {
-  assert(draft_steps.size() <= prior_steps_.size());
-  std::ranges::copy(draft_steps, prior_steps_.begin());
+RoundCosts::RoundCosts(const std::vector<SourceCost>& sources) : plain_interval_(kFirstPlainInterval) {
+  assert(sources.size() <= sources_.size());
+  std::ranges::copy(sources, sources_.begin());
 }
 
 bool RoundCosts::plain_is_due() const {
@@ -86,9 +86,9 @@ double RoundCosts::verify_s(int width) const {
   return step_s + (width <= 4 ? kHopefulRow : kHopefulLateRow) * row_s * (width - 1);
 }
 
-double RoundCosts::draft_s(int source) const {
+double RoundCosts::run_s(int source) const {
   const Cost& cost = draft_[source];
-  return cost.count > 0 ? now_s(cost) : prior_steps_[source] * now_s(verify_[1]);
+  return cost.count > 0 ? now_s(cost) : sources_[source].run_steps * now_s(verify_[1]);
 }
 
 double RoundCosts::may_have_grown(const Cost& cost) const {
@@ -109,13 +109,13 @@ double RoundCosts::most_verify_s(int width) const {
   return std::min(below_s + kUnknownRowSteps * step_s * (width - below), width * std::max(step_s, below_s / below));
 }
 
-double RoundCosts::most_draft_s(int source) const {
+double RoundCosts::most_run_s(int source) const {
   const Cost& cost = draft_[source];
   return cost.count > 0 ? now_s(cost) * may_have_grown(cost) : kUnknownDraftSteps * verify_[1].value_s;
 }
 
 double RoundCosts::worst_loss_steps(int source, int k) const {
-  return (most_verify_s(k + 1) + k * most_draft_s(source)) / least_step_s(1) - 1;
+  return (most_verify_s(k + 1) + runs(source, k) * most_run_s(source)) / least_step_s(1) - 1;
 }
 
 double RoundCosts::slack_s() const { return kSlackSteps * verify_[1].value_s; }
@@ -127,15 +127,15 @@ double RoundCosts::steps_of(int source, int k, double draft_s, double verify_s) 
   verify_s = std::max(verify_s, kTick_s);
   double change = 1;
   if (verify.settled()) change = verify_s / now_s(verify);
-  else if (draft.settled() && now_s(draft) > slack_s()) change = draft_s / k / now_s(draft);
+  else if (draft.settled() && now_s(draft) > slack_s()) change = draft_s / runs(source, k) / now_s(draft);
   const double step_s = least_step_s(change);
   const double round_s = std::min(verify_s, kAccident * most_verify_s(k + 1)) +
-                         std::min(draft_s, kAccident * k * most_draft_s(source));
+                         std::min(draft_s, kAccident * runs(source, k) * most_run_s(source));
   return step_s > 0 ? round_s / step_s : 0;
 }
 
 void RoundCosts::observe_drafts(int source, int k, double draft_s) {
-  learn(draft_[source], draft_s / k, slack_s(), kUnlimited_s);
+  learn(draft_[source], draft_s / runs(source, k), slack_s(), kUnlimited_s);
 }
 
 void RoundCosts::observe_round(int width, double verify_s) {

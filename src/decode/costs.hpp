@@ -12,16 +12,22 @@
 
 namespace lapidary::decode {
 
-inline constexpr int kMaxDraftSources = 2;
+inline constexpr int kMaxDraftSources = 3;
+
+// What a source of drafts costs before it has made any, and how costs grow with their number.
+struct SourceCost {
+  double run_steps = 0;  // of one run, in steps
+  bool block = false;    // one run makes all drafts of a round, otherwise each takes one
+};
 
 class RoundCosts {
  public:
-  // What one draft of each source is believed to cost before it has made any, in steps.
-  explicit RoundCosts(const std::vector<double>& draft_steps);
+  explicit RoundCosts(const std::vector<SourceCost>& sources);
 
   // What a round of `width` rows is expected to cost, without making the drafts; 0 before the first round.
   double verify_s(int width) const;
-  double draft_s(int source) const;  // per draft
+  double run_s(int source) const;  // of one run of a source
+  double drafts_s(int source, int k) const { return runs(source, k) * run_s(source); }
   bool known(int width) const { return verify_[width].settled(); }
   // Whether a width is to be tried now: narrower ones come first, two by two. `widest`: that could be.
   bool may_try(int width, int widest) const;
@@ -53,12 +59,13 @@ class RoundCosts {
     bool observe(double observed_s, double slack_s, double most_s);  // whether it was believed, as at most most_s
   };
 
+  int runs(int source, int k) const { return sources_[source].block ? (k > 0) : k; }
   int settled_below(int width) const;
   int settled_above(int width) const;
   double least_step_s(double change) const;
   double may_have_grown(const Cost& cost) const;
   double most_verify_s(int width) const;
-  double most_draft_s(int source) const;
+  double most_run_s(int source) const;
   double slack_s() const;
   void observe_plain(double plain_s);
   void learn(Cost& cost, double observed_s, double slack_s, double most_s);
@@ -66,7 +73,7 @@ class RoundCosts {
 
   std::array<Cost, kMaxDrafts + 2> verify_{};  // by width; 1 = a step
   std::array<Cost, kMaxDraftSources> draft_{};
-  std::array<double, kMaxDraftSources> prior_steps_{};
+  std::array<SourceCost, kMaxDraftSources> sources_{};
   double drift_ = 1;         // by how much costs have changed since the last plain round, as far as seen
   double last_plain_s_ = 0;  // as observed
   int since_plain_ = 0;      // rounds

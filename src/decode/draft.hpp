@@ -13,7 +13,8 @@ inline constexpr int kMaxDrafts = graph::kMaxVerifyRows - 1;
 
 struct Drafts {
   int count = 0;
-  const std::int32_t* tokens = nullptr;  // [count]; null = the graph's draft segment makes them
+  const std::int32_t* tokens = nullptr;  // [count]; null = a drafter in the graph makes them:
+  bool block = false;                    // the DFlash drafter, all at once; otherwise the assistant
 };
 
 class DraftSource {

@@ -25,6 +25,11 @@ namespace {
 
 double seconds_of(const Session::Round& round, graph::SegmentId id) { return round.report.seconds[static_cast<std::size_t>(id)]; }
 
+double draft_seconds_of(const Session::Round& round) {
+  using graph::SegmentId;
+  return seconds_of(round, SegmentId::draft) + seconds_of(round, SegmentId::catch_up) + seconds_of(round, SegmentId::block);
+}
+
 }  // namespace
 
 Generation::Generation(Session& session, std::span<const std::int32_t> prompt, GenerateOptions options)
@@ -179,16 +184,16 @@ int Generation::finish_rounds(std::span<Generation* const> playing, std::size_t 
   for (std::size_t i = 0; i < playing.size(); ++i) {
     rounds[i] = playing[i]->session_.end_round();
     rows += rounds[i].drafted + 1;
-    drafts_s += seconds_of(rounds[i], graph::SegmentId::draft);
+    drafts_s += draft_seconds_of(rounds[i]);
   }
   for (std::size_t i = 0; i < playing.size(); ++i)
-    playing[i]->take(rounds[i], rows - rounds[i].drafted - 1, drafts_s - seconds_of(rounds[i], graph::SegmentId::draft), i == measuring);
+    playing[i]->take(rounds[i], rows - rounds[i].drafted - 1, drafts_s - draft_seconds_of(rounds[i]), i == measuring);
   return rows;
 }
 
 void Generation::take(const Session::Round& round, int other_rows, double other_draft_s, bool measures) {
   const graph::RoundResult& result = round.report.result;
-  drafting_->observe({.drafted = round.drafted, .accepted = result.accepted, .draft_s = seconds_of(round, graph::SegmentId::draft),
+  drafting_->observe({.drafted = round.drafted, .accepted = result.accepted, .draft_s = draft_seconds_of(round),
                       .verify_s = seconds_of(round, graph::SegmentId::forward) + seconds_of(round, graph::SegmentId::head),
                       .other_rows = other_rows, .other_draft_s = other_draft_s, .measures = measures});
   take_chosen(result.chosen());

@@ -167,7 +167,7 @@ Policy::ByDrafts Policy::gains(int source, int most) const {
   ByDrafts gains{};
   for (int k = 1; k <= most; ++k)
     if (costs_->may_try(k + 1, most + 1))
-      gains[k] = tokens[k] * step_s / (costs_->verify_s(k + 1) + k * costs_->draft_s(source));
+      gains[k] = tokens[k] * step_s / (costs_->verify_s(k + 1) + costs_->drafts_s(source, k));
   return gains;
 }
 
@@ -194,7 +194,8 @@ Offer Policy::offer(std::span<const int> offers) {
   if (offered_.count == 0) return offered_;
   const ByDrafts tokens = expected_tokens(offered_.source);
   for (int k = 1; k <= offered_.count; ++k) offered_.tokens[k - 1] = tokens[k] - tokens[k - 1];
-  offered_.draft_s = costs_->draft_s(offered_.source);
+  offered_.run_s = costs_->run_s(offered_.source);
+  offered_.block = sources_[offered_.source].prior.block;
   return offered_;
 }
 
@@ -225,8 +226,8 @@ RowShares share_rows(std::span<const Offer> offers, const RoundCosts& costs, int
       if (!costs.known(width)) return best;  // what it costs without drafts comes first
       best_speed = kWorthIt * speed();
     }
+    if (!offers[s].block || shares[s] == 0) drafts_s += offers[s].run_s;
     tokens += offers[s].tokens[shares[s]++];
-    drafts_s += offers[s].draft_s;
     ++width;
     if (offers[s].fixed) {
       best = shares;

@@ -30,8 +30,9 @@ struct RoundOutcome {
 
 // What is believed of a source before it has drafted.
 struct SourcePrior {
-  double draft_steps = 0;   // what one draft costs, in steps
+  double draft_steps = 0;   // what one run that drafts costs, in steps
   double acceptance = 0.7;  // of a draft whose predecessors were accepted
+  bool block = false;       // one run makes all drafts of a round
 };
 
 struct PolicyOptions {
@@ -51,7 +52,8 @@ struct Decision {
 struct Offer {
   int source = -1, count = 0;
   std::array<double, kMaxDrafts> tokens{};  // that each draft is expected to add
-  double draft_s = 0;                       // each
+  double run_s = 0;                         // of one run that drafts: each, or all
+  bool block = false;
   bool fixed = false;                       // wanted whatever they cost
 };
 

@@ -50,7 +50,7 @@ struct PrefixCache::Snapshot {
   std::vector<std::int32_t> tokens{};  // from `begin` on
   std::vector<SoftBlock> soft{};     // all that have begun in the text up to here
   std::int32_t prompt_length = 0;    // positions before this were all computed as rows of a prompt
-  std::int32_t written = 0;          // how far the rings had been written
+  link::SlotMarks marks{};           // how far the rings had been written
   std::vector<std::uint32_t> blocks{};  // K/V that layers keep, then rings
   std::uint64_t used = 0;            // when it was last
   int followers = 0;
@@ -70,7 +70,7 @@ template <class Visit>
 void PrefixCache::for_each_kept(std::int32_t begin, std::int32_t end, Visit&& visit) const {
   const std::int32_t first = begin / graph::kTile * graph::kTile, last = round_up_to_tile(end);
   const std::int32_t everything = round_up_to_tile(program_.plan.context_tokens);
-  link::for_each_head(program_.plan, program_.graph->shape, [&](const link::KvPlacement& layer, std::size_t offset, std::size_t position_bytes) {
+  link::for_each_head(program_.plan.kv, [&](const link::KvPlacement& layer, std::size_t offset, std::size_t position_bytes) {
     if (layer.capacity == everything) visit(offset + position_bytes * static_cast<std::size_t>(first), position_bytes * static_cast<std::size_t>(last - first));
   });
 }
@@ -78,7 +78,7 @@ void PrefixCache::for_each_kept(std::int32_t begin, std::int32_t end, Visit&& vi
 template <class Visit>
 void PrefixCache::for_each_ring(std::int32_t length, Visit&& visit) const {
   const std::int32_t everything = round_up_to_tile(program_.plan.context_tokens);
-  link::for_each_head(program_.plan, program_.graph->shape, [&](const link::KvPlacement& layer, std::size_t offset, std::size_t position_bytes) {
+  link::for_each_head(program_.plan.kv, [&](const link::KvPlacement& layer, std::size_t offset, std::size_t position_bytes) {
     if (layer.capacity < everything) visit(offset, position_bytes * static_cast<std::size_t>(std::min(round_up_to_tile(length), layer.capacity)));
   });
 }
@@ -98,7 +98,7 @@ void PrefixCache::match(std::string_view space, std::span<const std::int32_t> to
 }
 
 bool PrefixCache::reaches(const Snapshot& snapshot, std::int32_t length) const {
-  return link::keeps(program_.plan, program_.graph->shape, snapshot.written, length);
+  return link::keeps(program_.plan, program_.graph->shape, snapshot.marks.written, length);
 }
 
 void PrefixCache::use(Snapshot* snapshot) {
@@ -132,7 +132,7 @@ std::int32_t PrefixCache::restore(std::string_view space, std::span<const std::i
     for_each_kept(chain[i]->begin, chain[i]->end(), read_into(stream));
     if (i == 0) for_each_ring(best->end(), read_into(stream));
   }
-  *memory.written = best->written;
+  *memory.marks = best->marks;
   session.adopt(tokens.first(static_cast<std::size_t>(length)), blocks_before(soft, length), std::min(length, best->prompt_length));
   return length;
 }
@@ -155,7 +155,7 @@ void PrefixCache::store(std::string_view space, Session& session) {
   snapshot.soft.assign(soft.begin(), soft.end());
   const link::SlotMemory memory = session.memory();
   snapshot.prompt_length = session.prompt_length();
-  snapshot.written = *memory.written;
+  snapshot.marks = *memory.marks;
   std::size_t bytes = 0;
   const auto count = [&](std::size_t, std::size_t run) { bytes += run; };
   for_each_kept(begin, length, count);

@@ -16,7 +16,7 @@ using link::Play;
 
 Session::Session(const link::Program& program, link::Executor& executor, int slot)
     : program_(program), executor_(executor), slot_(slot),
-      rows_(std::max(program.plan.chunk_rows, program.plan.verify_rows)) {
+      rows_(program.plan.row_capacity) {
   tokens_.reserve(capacity());
 }
 
@@ -175,7 +175,7 @@ link::Seat Session::take_seat(const Player& player) {
   const Drafts& drafts = player.drafts;
   assert(!in_prompt() && (!ahead || (may_run_ahead() && !drafts.tokens && !(player.hooks && player.hooks->prune))));
   assert(drafts.count < widest_round() && most_length() + drafts.count < capacity());
-  assert(drafts.tokens || drafts.count == 0 || has_assistant());
+  assert(drafts.tokens || drafts.count == 0 || (drafts.block ? drafters().dflash : drafters().assistant));
   if (drafts.tokens) check_ids({drafts.tokens, static_cast<std::size_t>(drafts.count)});
   if (!ahead) {
     RoundState& state = executor_.state(slot_);
@@ -187,7 +187,8 @@ link::Seat Session::take_seat(const Player& player) {
     }
   }
   Round& round = next_round() = {.drafted = drafts.count};
-  return {.slot = slot_, .chunk = {}, .drafts = drafts.tokens ? 0 : drafts.count, .request = player.request, .report = &round.report};
+  return {.slot = slot_, .chunk = {}, .drafts = drafts.tokens ? 0 : drafts.count,
+          .block = drafts.block && drafts.count > 0, .request = player.request, .report = &round.report};
 }
 
 void Session::leave_seat() {
@@ -236,6 +237,7 @@ link::RunId Session::play_in_parts(std::span<const Player> players, std::span<li
   if (drafts && executor.submit(Play::draft, seats, watch) == link::kNoRun) return link::kNoRun;
   for (std::size_t s = 0; s < players.size(); ++s) {
     seats[s].drafts = 0;
+    seats[s].block = false;
     if (!players[s].hooks || !players[s].hooks->prune) continue;
     RoundState& state = executor.state(seats[s].slot);
     players[s].session->next_round().drafted = state.drafted = players[s].hooks->prune(state.draft_tokens());
@@ -313,6 +315,11 @@ void Session::copy(Session& from, std::int32_t length) {
 
 link::SlotMemory Session::memory() {
   end_rounds();
+  if (drafters().dflash && length() > 0) {
+    executor_.state(slot_).length = length();
+    const link::Seat seat{.slot = slot_};
+    executor_.await(executor_.submit(Play::catch_up, {&seat, 1}));
+  }
   return executor_.slot_memory(slot_);
 }
 

@@ -27,7 +27,7 @@ class Session {
   std::int32_t vocab() const { return program_.graph->shape.vocab; }
   std::int32_t hidden_size() const { return program_.graph->shape.hidden; }
   int widest_round() const { return program_.plan.verify_rows; }    // rows
-  bool has_assistant() const { return program_.assistant.has_value(); }
+  link::Drafters drafters() const { return program_.drafters(); }
   std::span<const std::int32_t> tokens() const { return tokens_; }  // [length]
   std::span<const SoftBlock> blocks() const { return blocks_; }     // that have begun in it
 
@@ -54,7 +54,7 @@ class Session {
   void prefill_all(std::span<const std::int32_t> tokens, const Observer& observer, const SoftTokens& soft = {});
 
   // A round goes on from the token that was chosen last, the bonus token: up to k drafts after it are verified with it in one
-  // pass. `drafts` are given, or made by the assistant.
+  // pass. `drafts` are given, or made by a drafter.
   //
   // `prune`, when there is one, sees the drafts before they are verified and returns how many of them are worth it; `fill`
   // provides the masks of the rows after that, into what `request` points to. A round that is cancelled has changed nothing.

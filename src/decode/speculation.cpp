@@ -35,12 +35,12 @@ double Speculation::steady_clock() {
 Speculation::Speculation(std::vector<SourceKind> sources, std::optional<int> fixed_k, Clock clock) {
   PolicyOptions options;
   options.fixed_k = fixed_k;
-  std::vector<double> draft_steps;
+  std::vector<SourceCost> costs;
   for (const SourceKind& source : sources) {
     options.sources.push_back(source.prior);
-    draft_steps.push_back(source.prior.draft_steps);
+    costs.push_back({source.prior.draft_steps, source.prior.block});
   }
-  engine_ = std::make_shared<Engine>(Engine{std::move(sources), std::move(options), RoundCosts(draft_steps), std::move(clock)});
+  engine_ = std::make_shared<Engine>(Engine{std::move(sources), std::move(options), RoundCosts(costs), std::move(clock)});
   engine_->idle.push_back(engine_->make());
   for (std::size_t i = 0; i < engine_->sources.size(); ++i) engine_->names.push_back(engine_->idle.front()->source_name(i));
 }
@@ -50,7 +50,7 @@ Speculation::Text Speculation::begin_text(const std::optional<DraftChoice>& choi
   if (idle.empty()) idle.push_back(engine_->make());
   Text text(idle.back().release(), Return{engine_});
   idle.pop_back();
-  text->begin_text(choice.value_or(DraftChoice{.sources = {true, true}, .fixed_k = engine_->options.fixed_k}), prediction);
+  text->begin_text(choice.value_or(DraftChoice{.sources = {true, true, true}, .fixed_k = engine_->options.fixed_k}), prediction);
   return text;
 }
 
@@ -91,7 +91,11 @@ Drafting::Proposals Drafting::ask_all(std::span<const std::int32_t> history, int
 }
 
 Drafts Drafting::add(const Decision& decision, const Proposals& proposals, double begin_s) {
-  const Drafts drafts = decision.k > 0 ? Drafts{decision.k, proposals.drafts[decision.source].tokens} : Drafts{};
+  Drafts drafts;
+  if (decision.k > 0) {
+    drafts = proposals.drafts[decision.source];
+    drafts.count = decision.k;
+  }
   planned_[planned_count_++] = {decision, drafts, policy_.why_plain(), begin_s};
   return drafts;
 }
@@ -105,7 +109,7 @@ Drafts Drafting::plan(std::span<const std::int32_t> history, int most) {
 
 std::optional<Drafts> Drafting::plan_ahead(std::span<const std::int32_t> history, int most) {
   assert(planned_count_ == 1);
-  if (planned_[0].drafts.tokens) return std::nullopt;  // who drafts here has to see the text
+  if (planned_[0].drafts.tokens || planned_[0].drafts.block) return std::nullopt;  // who drafts has to see the text, or how long it is
   const double begin_s = clock_();
   const Proposals proposals = ask_all(history, most);
   const auto decision = policy_.choose_ahead(std::span(proposals.counts).first(sources_.size()), planned_[0].decision);

@@ -3,6 +3,7 @@
 // each text for itself.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -19,11 +20,20 @@
 
 namespace lapidary::decode {
 
-// The assistant drafts inside the graph: there is nothing to do here.
+// The drafters draft inside the graph: there is nothing to do here.
 class Assistant final : public DraftSource {
  public:
   std::string_view name() const override { return "mtp"; }
-  Drafts propose(std::span<const std::int32_t>, int most) override { return {most, nullptr}; }
+  Drafts propose(std::span<const std::int32_t>, int most) override { return {.count = most}; }
+};
+class DFlash final : public DraftSource {
+ public:
+  explicit DFlash(int block) : block_(block) {}  // rows of its longest
+  std::string_view name() const override { return "dflash"; }
+  Drafts propose(std::span<const std::int32_t>, int most) override { return {.count = std::min(most, block_ - 1), .block = true}; }
+
+ private:
+  const int block_;
 };
 
 // Of one text.

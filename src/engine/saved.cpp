@@ -30,7 +30,7 @@ std::span<const std::byte> bytes_of(std::string_view text) { return std::as_byte
 // By layer: how many positions of its ring are in use. Where it is the same in another model, so is what lies where.
 Value::Array rings_of(const link::MemoryPlan& plan, std::int32_t written) {
   Value::Array rings;
-  for (const link::KvPlacement& layer : plan.kv)
+  for (const link::KvPlacement& layer : plan.target_kv())
     rings.emplace_back(std::min((written + graph::kTile - 1) / graph::kTile * graph::kTile, layer.capacity));
   return rings;
 }
@@ -141,7 +141,7 @@ void save(Conversation& conversation, const std::string& path) {
   decode::Session& session = conversation.session;
   const link::SlotMemory memory = session.memory();
   const auto each_run = [&](const auto& visit) {
-    link::for_each_run(program.plan, program.graph->shape, session.length(), [&](std::size_t offset, std::size_t bytes) {
+    link::for_each_run(program.plan, session.length(), [&](std::size_t offset, std::size_t bytes) {
       visit(memory.bytes.subspan(offset, bytes));
     });
   };
@@ -150,8 +150,8 @@ void save(Conversation& conversation, const std::string& path) {
   Value::Array tokens;
   for (const std::int32_t token : session.tokens()) tokens.emplace_back(token);
   Value::Object header = origin_of(conversation.model);
-  header.emplace_back("rings", rings_of(program.plan, *memory.written));
-  header.emplace_back("written", *memory.written);
+  header.emplace_back("rings", rings_of(program.plan, memory.marks->written));
+  header.emplace_back("written", memory.marks->written);
   header.emplace_back("prompt_length", session.prompt_length());
   header.emplace_back("tokens", std::move(tokens));
   header.emplace_back("soft", to_json(session.blocks()));
@@ -185,7 +185,7 @@ void restore(Conversation& conversation, const std::string& path) {
   if (file.field("rings") != Value(rings_of(plan, written)))
     fail(ErrorKind::shape_mismatch, path, "rings of K/V, expected those of this context, got others");
   std::uint64_t expected_bytes = 0;
-  link::for_each_run(plan, program.graph->shape, length, [&](std::size_t, std::size_t bytes) { expected_bytes += bytes; });
+  link::for_each_run(plan, length, [&](std::size_t, std::size_t bytes) { expected_bytes += bytes; });
   if (file.left_bytes() != expected_bytes)
     file.damaged("K/V, expected " + std::to_string(expected_bytes) + " bytes");
 
@@ -193,13 +193,13 @@ void restore(Conversation& conversation, const std::string& path) {
   session.rollback(0);
   const link::SlotMemory memory = session.memory();
   std::string hashes;
-  link::for_each_run(plan, program.graph->shape, length, [&](std::size_t offset, std::size_t bytes) {
+  link::for_each_run(plan, length, [&](std::size_t offset, std::size_t bytes) {
     const std::span<std::byte> run = memory.bytes.subspan(offset, bytes);
     file.read(run);
     hashes += sha256_hex(run);
   });
   if (Value(sha256_hex(bytes_of(hashes))) != file.field("sha256")) file.damaged("K/V, expected the bytes of their checksum");
-  *memory.written = written;
+  *memory.marks = {.written = written};  // a drafter begins with what comes
   session.adopt(tokens, blocks, prompt_length);
 }
 

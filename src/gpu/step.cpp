@@ -50,6 +50,11 @@ std::vector<Dispatch> dispatches_of(const BoundStep& bound) {
     case Op::sample:
     case Op::keep_draft:
     case Op::accept: return choice(bound);
+    // Of the DFlash drafter, which no GPU runs: its executor refuses it.
+    case Op::keep_tap:
+    case Op::block_qkv:
+    case Op::linear_silu_mul:
+    case Op::keep_block:
     // Of towers, which no GPU runs: its executor refuses to perceive.
     case Op::scale_shift:
     case Op::add_positions:

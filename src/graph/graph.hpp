@@ -19,6 +19,7 @@ namespace lapidary::graph {
 
 inline constexpr std::int32_t kTile = 64;           // attention walks keys in tiles of this many absolute positions
 inline constexpr std::int32_t kMaxVerifyRows = 8;   // K = k + 1 rows of a round
+inline constexpr std::int32_t kNoLimit = 1 << 30;   // a window that ends nowhere: attention that looks ahead and sees everything
 
 using BufferId = std::int16_t;  // into Segment::buffers
 using WeightId = std::int16_t;  // into Graph::weights
@@ -30,6 +31,10 @@ enum class RowSet : std::uint8_t {
   last,    // the output window of a prompt chunk: the rows whose logits are wanted
   verify,  // all rows of a round
   draft,   // a row for each session that makes a draft
+  // of the DFlash drafter:
+  pending,       // those of a session's rounds that it has no context of yet
+  block,         // the bonus token of each session that it drafts for, and a mask for each draft: they see all of their block
+  block_causal,  // the same, where they see only those before them
   // of a tower:
   percept,    // what it takes: patches of a picture, frames of a sound
   halved,     // every second frame
@@ -45,8 +50,9 @@ enum class Region : std::uint8_t {
   draft,    // r = number of the session among those that draft; shares its memory with `rows`
   session,  // one row for each session slot, beside its K/V
   given,    // of a tower: what it is given and what is wanted of it, the caller's memory
+  features, // r = number of the row in the row table; there is such a region only where the DFlash drafter is
 };
-inline constexpr int kRegionCount = 5;
+inline constexpr int kRegionCount = 6;
 
 struct Buffer {
   std::string_view name;
@@ -67,8 +73,8 @@ enum class WeightClass : std::uint8_t {
   ids,               // [cols] int32: an order of tokens
 };
 
-// Whose weight it is. An assistant has a checkpoint of its own; the towers' lie in their target's and are bound when they are first used.
-enum class Owner : std::uint8_t { target, assistant, vision, audio };
+// Whose weight it is. Drafters have checkpoints of their own; the towers' lie in their target's and are bound when they are first used.
+enum class Owner : std::uint8_t { target, assistant, dflash, vision, audio };
 constexpr bool is_tower(Owner owner) { return owner == Owner::vision || owner == Owner::audio; }
 constexpr Owner owner_of(Sense sense) { return sense == Sense::vision ? Owner::vision : Owner::audio; }
 
@@ -106,9 +112,12 @@ constexpr bool writes_kv(const Step& step) { return info_of(step.op).kv == Kv::w
 // prefill_all: a prompt chunk with every layer for every row (`lapidary logits`).
 // draft: one more draft by the assistant; empty in a graph without one. forward: the rows of a round, the bonus token and k
 // drafts. head: residual stream of the output window -> hidden, logits. select: logits -> tokens, how many drafts they accept.
-// Composed as prefill + head + select, prefill_all + head per window, k times draft + forward + head + select.
-enum class SegmentId : std::uint8_t { prefill, prefill_all, draft, forward, head, select };
-inline constexpr int kSegmentCount = 6;
+// extend: the DFlash drafter's K/V of a prompt chunk, from what was tapped of the target's layers. catch_up: the same for the rows of
+// a session's rounds that wait for it. block: all drafts of a round at once. Empty in a graph without that drafter.
+// Composed as prefill + extend + head + select, prefill_all + extend + head per window, k times draft + forward + head + select,
+// catch_up + block + forward + head + select.
+enum class SegmentId : std::uint8_t { prefill, prefill_all, draft, forward, head, select, extend, catch_up, block };
+inline constexpr int kSegmentCount = 9;
 std::string_view name_of(SegmentId id);
 
 struct Segment {
@@ -144,6 +153,7 @@ struct Graph {
   std::string_view name;
   Shape shape;
   const AssistantShape* assistant = nullptr;
+  const DFlashShape* dflash = nullptr;
   std::int32_t chunk_max = 0;   // rows of the largest prompt chunk
   std::int32_t verify_max = 0;  // Kmax: rows of the widest round
   std::span<const WeightSlot> weights{};
@@ -152,6 +162,7 @@ struct Graph {
   std::span<const Tower> towers{};  // at most one for each sense
 
   constexpr const Segment& segment(SegmentId id) const { return segments[static_cast<std::size_t>(id)]; }
+  constexpr const Buffer& pinned(BufferId id) const { return segments[0].buffers[static_cast<std::size_t>(id)]; }
   constexpr const Tower* tower(Sense sense) const {
     for (const Tower& one : towers)
       if (one.sense == sense) return &one;
@@ -165,7 +176,10 @@ inline constexpr BufferId kHidden = 1;    // outputs: [hidden] float32, after th
 inline constexpr BufferId kLogits = 2;    // outputs: [vocab] float32
 inline constexpr BufferId kNext = 3;      // outputs: [1] int32, the chosen token
 inline constexpr BufferId kCarry = 4;     // session: [hidden] float32, what the next draft continues from
-inline constexpr BufferId kLastPinned = kCarry;
+inline constexpr BufferId kFeatures = 5;  // features: [taps * hidden] float32, outputs of the layers that the DFlash drafter taps
+inline constexpr BufferId kPending = 6;   // session: [kPendingRows][taps * hidden] float32, those of accepted rows; position p at p % kPendingRows
+inline constexpr BufferId kLastPinned = kPending;
+inline constexpr std::int32_t kPendingRows = 64;
 
 // In a tower's segment these ids stand for what the caller gives.
 inline constexpr BufferId kPercept = 0;      // [input width] float32, what it takes

@@ -14,6 +14,9 @@ std::string_view name_of(RowSet rows) {
     case RowSet::last: return "last";
     case RowSet::verify: return "verify";
     case RowSet::draft: return "draft";
+    case RowSet::pending: return "pending";
+    case RowSet::block: return "block";
+    case RowSet::block_causal: return "causal";
     case RowSet::percept: return "percept";
     case RowSet::halved: return "halved";
     case RowSet::soft: return "soft";
@@ -55,7 +58,7 @@ class Listing {
     const Shape& shape = graph_.shape;
     out_ << "graph " << graph_.name << ": " << shape.layer_count << " layers, hidden " << shape.hidden << ", vocabulary "
          << shape.vocab << ", chunk " << graph_.chunk_max << ", verify " << graph_.verify_max << ", "
-         << graph_.weights.size() << " weights" << (graph_.assistant ? ", with assistant" : "") << "\n";
+         << graph_.weights.size() << " weights" << (graph_.assistant ? ", with assistant" : "") << (graph_.dflash ? ", with dflash" : "") << "\n";
     for (int id = 0; id < kSegmentCount; ++id) segment(name_of(static_cast<SegmentId>(id)), graph_.segments[id]);
     for (const Tower& tower : graph_.towers) segment(tower.sense == Sense::vision ? "vision" : "audio", tower.segment);
     out_ << "\nkernels\n";
@@ -122,7 +125,8 @@ class Listing {
           break;
         }
       }
-    if (step.rows == RowSet::draft && graph_.weights[id].owner == Owner::target) name = "target." + name;
+    const bool drafts = step.rows >= RowSet::draft && step.rows <= RowSet::block_causal;
+    if (drafts && graph_.weights[id].owner == Owner::target) name = "target." + name;
     return lookup_ ? name + ":" + lookup_(step, id).storage : name;
   }
 

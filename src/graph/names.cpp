@@ -10,6 +10,9 @@ std::string_view name_of(SegmentId id) {
     case SegmentId::forward: return "forward";
     case SegmentId::head: return "head";
     case SegmentId::select: return "select";
+    case SegmentId::extend: return "extend";
+    case SegmentId::catch_up: return "catch_up";
+    case SegmentId::block: return "block";
   }
   return "";
 }

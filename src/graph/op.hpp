@@ -14,7 +14,9 @@ namespace lapidary::graph {
 // in, out: the step's buffers in order. w: its weights in order, [rows, cols] for matrices. d: the step's Dims.
 enum class Op : std::uint8_t {
   // Writes the row table from the RoundState. In `forward`, row i = position length + i with the bonus token, then the drafts;
-  // in `draft`, the one row at position length - 1 with the last draft, or the bonus token before there is one.
+  // in `draft`, the one row at position length - 1 with the last draft, or the bonus token before there is one; in `block`, row
+  // i = position length + i with the bonus token, then mask tokens, which see from the first position of the drafter's context on;
+  // in `catch_up`, the positions from the end of that context to length - 1, and out = in[p % kPendingRows] for each of them.
   round_rows,
   // out[hidden] = table[token] * d.scale; of a soft token row.soft of the chunk's, as it is  w: table [vocab, hidden]
   embed,
@@ -39,8 +41,8 @@ enum class Op : std::uint8_t {
   // rope(a)[i] = a[i] cos_i - a[i + D/2] sin_i, rope(a)[i + D/2] = a[i + D/2] cos_i + a[i] sin_i.
   qkv_norm_rope,
   // out[heads * D] = softmax(q . K) V over the visible keys of the cache of layer d.kv_layer; no scale. Key position t is
-  // visible to the row at p iff t <= p, or when d.window > 0 iff t <= block_end(p) and p - t < d.window: only sliding layers
-  // look ahead inside an image. Query head n reads K/V head n / (heads / kv_heads).
+  // visible to the row at p iff t >= begin(p) and t <= p, or when d.window > 0 t <= block_end(p) and p - t < d.window: only sliding
+  // layers look ahead inside an image. Query head n reads K/V head n / (heads / kv_heads).
   attention,
   // h = (h + norm(in1; w0) * d.scale2) * w1, where in0 = out0 = h, in place; without w1 (absent) no factor; d.scale2 0 stands for 1.
   // Then out_i = norm(h; w_(i+1)) for i = 1..3; the one with d.scaled_output = i is also multiplied by d.scale.
@@ -82,8 +84,21 @@ enum class Op : std::uint8_t {
   keep_draft,
   // in0[1] (int32) = the tokens chosen by the rows, in1[hidden]. Counts how many drafts n are what the row before them chose, up
   // to the first that is not. Then, in the RoundState: accepted = n, bonus = the token chosen by row n, length = its position
-  // + 1, emitted + n + 1, drafted = 0; out[hidden] = in1 of row n; the request's counts take in the tokens of rows 0 to n.
+  // + 1, emitted + n + 1, drafted = 0; out[hidden] = in1 of row n; the request's counts take in the tokens of rows 0 to n. With the
+  // DFlash drafter, out1[p % kPendingRows] = in2 of rows 0 to n, p = their positions.
   accept,
+
+  // Those below are of the DFlash drafter.
+
+  // out[d.offset + j] = in[j] for j < n: the output of a layer that is tapped
+  keep_tap,
+  // in0 = q | k | v of one row (no q when d.heads is 0), in1 = angles. out[heads * D] = rope(norm(q; w0)) * d.scale per head; into the
+  // cache of layer d.kv_layer at the row's position: K = rope(norm(k; w1)), V = v. rope as in qkv_norm_rope.     w: [D], [D]
+  block_qkv,
+  // out[n] = silu(w0 in) * (w1 in)                                                  w: gate [n, k], up [n, k]
+  linear_silu_mul,
+  // drafts[i] = in[0] (int32) of row i + 1 of the block, drafted = their number, in the RoundState
+  keep_block,
 
   // Those below are of towers. The rows of a step are those of its results; x and y are column and row of a patch.
 
@@ -123,7 +138,7 @@ enum class Op : std::uint8_t {
   // in[2n] = a | b. g = a * sigmoid(b); y_t[c] = sum over j < d.window of w0[j][c] * g_(t - d.window + 1 + j)[c], zeros before the first frame;
   // out[n] = silu(norm(y; w1))                                                      w: kernel [d.window, n], [n]
   glu_conv,
-  // h = h + in1, where in0 = out0 = h, in place; then out1 = norm(h; w) when present
+  // h = h + in1, where in0 = out0 = h, in place; then out1 = norm(h; w) when present. The DFlash drafter has it too
   add_norm,
 };
 

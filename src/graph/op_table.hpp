@@ -16,6 +16,7 @@ namespace lapidary::graph {
 enum class Primitive : std::uint8_t {
   none, round_rows, embed, embed_pair, rope_angles, rms_norm, linear, gelu_mul, softcap, head_norm, rope, store, attention, add,
   scale, ple_inputs, route, expert_linear, weighted_sum, top, cluster_logits, sample, keep_draft, accept,
+  keep_tap, block_qkv, silu_mul, keep_block,
   scale_shift, add_positions, grid_angles, qkv_grid_rope, attention_all, pool, layer_norm, bias, silu, conv_norm_relu,
   distance_waves, local_attention, glu_conv,
 };
@@ -92,7 +93,7 @@ inline constexpr WeightUse kMatrix = WeightUse::matrix, kVector = WeightUse::vec
 
 // In the order of the enum.
 inline constexpr OpInfo kOps[] = {
-    {.op = Op::round_rows, .name = "round_rows", .parts = {{{P::round_rows}}}},
+    {.op = Op::round_rows, .name = "round_rows", .inputs = 1, .outputs = 1, .parts = {{{P::round_rows}}}},
     {.op = Op::embed, .name = "embed", .outputs = 1, .weights = {kMatrix}, .reads = Reads::row, .parts = {{{P::embed}}}},
     {.op = Op::embed_pair, .name = "embed_pair", .inputs = 1, .outputs = 1, .weights = {kMatrix}, .reads = Reads::row,
      .parts = {{{P::embed_pair}}}},
@@ -134,8 +135,15 @@ inline constexpr OpInfo kOps[] = {
     {.op = Op::sample, .name = "sample", .inputs = 2, .outputs = 3, .results = 1,
      .extras = {Extra::counts, Extra::masks, Extra::biases}, .parts = {{{P::sample}}}},
     {.op = Op::keep_draft, .name = "keep_draft", .inputs = 1, .parts = {{{P::keep_draft}}}},
-    {.op = Op::accept, .name = "accept", .inputs = 2, .outputs = 1, .extras = {Extra::counts, Extra::results},
+    {.op = Op::accept, .name = "accept", .inputs = 3, .outputs = 2, .extras = {Extra::counts, Extra::results},
      .parts = {{{P::accept}}}},
+    {.op = Op::keep_tap, .name = "keep_tap", .inputs = 1, .outputs = 1, .parts = {{{P::keep_tap}}}},
+    {.op = Op::block_qkv, .name = "block_qkv", .inputs = 2, .outputs = 1, .grid = Grid::kv_heads, .weights = {kVector, kVector},
+     .kv = Kv::writes, .parts = {{{P::block_qkv}}}},
+    {.op = Op::linear_silu_mul, .name = "linear_silu_mul", .inputs = 1, .outputs = 1, .grid = Grid::outputs,
+     .weights = {kMatrix, kMatrix}, .multiplies = true, .gates = true,
+     .parts = {{{P::linear}, {P::linear}, {P::silu_mul, 1, 1, {0, 1}}}}},
+    {.op = Op::keep_block, .name = "keep_block", .inputs = 1, .parts = {{{P::keep_block}}}},
     {.op = Op::scale_shift, .name = "scale_shift", .inputs = 1, .outputs = 1, .parts = {{{P::scale_shift}}}},
     {.op = Op::add_positions, .name = "add_positions", .inputs = 1, .outputs = 1, .weights = {kMatrix}, .reads = Reads::row,
      .parts = {{{P::add_positions}}}},

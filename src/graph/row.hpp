@@ -18,6 +18,7 @@ struct Row {
   std::int32_t token = 0;
   std::int32_t block_end = 0;  // last position visible to this row in sliding layers: its own for text
   std::int32_t soft = -1;      // >= 0: a soft token, this row of Chunk::soft; `token` is kPadToken then
+  std::int32_t begin = 0;      // first position visible to this row: later than 0 where a drafter has no context before it
 };
 
 // How a token is chosen from a row's logits, the same for all rows of a request. The steps run in this order: suppressed,

@@ -140,6 +140,10 @@ Binder::Binder(const Checkpoint& checkpoint, graph::Owner owner)
       if (holds(checkpoint, std::string(prefix) + projector_of(owner))) prefix_ = prefix;
     return;
   }
+  if (owner == graph::Owner::dflash) {
+    prefix_ = checkpoint.find("model.fc.weight") ? "model." : "";
+    return;
+  }
   for (const std::string_view prefix : kPrefixes)
     if (checkpoint.find(std::string(prefix) + "embed_tokens.weight")) prefix_ = prefix;
   required(prefix_ + "embed_tokens.weight");

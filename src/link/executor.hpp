@@ -60,6 +60,7 @@ enum class Play : std::uint8_t {
   draft,         // a round in three parts: the drafts,
   verify,        // then the logits of its rows,
   select,        // then the choice. No other run may come between these two
+  catch_up,      // the DFlash drafter's context of all rows so far
 };
 constexpr bool is_prompt(Play play) { return play < Play::round; }
 
@@ -67,7 +68,8 @@ constexpr bool is_prompt(Play play) { return play < Play::round; }
 struct Seat {
   std::int32_t slot = 0;
   graph::Chunk chunk{};                     // rows of a prompt; none in a round, whose rows follow from its state
-  std::int32_t drafts = 0;                  // that the assistant adds to those of the state: round, draft
+  std::int32_t drafts = 0;                  // that a drafter adds to those of the state: round, draft
+  bool block = false;                       // it is the DFlash drafter, and they are the first
   const graph::Request* request = nullptr;  // null = the largest logit
   RoundReport* report = nullptr;            // filled by await(); must stay until then, like what `request` points to
 };
@@ -104,10 +106,17 @@ struct Outputs {
   }
 };
 
-// A session's block of memory, for_each_run() says what lies where, and the number of positions that have ever been written to it.
+// How far a session's block has been written.
+struct SlotMarks {
+  std::int32_t written = 0;                          // the furthest position that may ever have been is before this
+  std::int32_t context_begin = 0, context_end = 0;   // positions that the DFlash drafter has K/V of
+  std::int32_t kept_begin = 0, kept_end = 0;         // of the rounds' rows: their features are there, as far as they were accepted
+};
+
+// A session's block of memory: for_each_run() and for_each_dflash_run() say what lies where.
 struct SlotMemory {
   std::span<std::byte> bytes{};
-  std::int32_t* written = nullptr;
+  SlotMarks* marks = nullptr;
 };
 
 // What was read stays allocated as long as `memory` is there: a virtual machine gives memory that was freed back to its host some

@@ -21,6 +21,11 @@ bool equal_but_for_context(const graph::AssistantShape& a, const graph::Assistan
          a.centroids_used == b.centroids_used;
 }
 
+bool equal_but_for_context(graph::DFlashShape a, const graph::DFlashShape& b) {
+  a.max_positions = b.max_positions;
+  return a == b;
+}
+
 TokenCost cost_of(const Program& program, std::initializer_list<graph::SegmentId> segments) {
   TokenCost cost;
   for (const graph::SegmentId id : segments)
@@ -33,10 +38,12 @@ TokenCost cost_of(const Program& program, std::initializer_list<graph::SegmentId
 
 }  // namespace
 
-const graph::Graph* try_find_graph(const graph::Shape& shape, const graph::AssistantShape* assistant) {
+const graph::Graph* try_find_graph(const graph::Shape& shape, const graph::AssistantShape* assistant, const graph::DFlashShape* dflash) {
   for (const graph::Graph* graph : graph::compiled_graphs()) {
     if (!equal_but_for_context(shape, graph->shape)) continue;
-    if (!assistant || (graph->assistant && equal_but_for_context(*assistant, *graph->assistant))) return graph;
+    if (assistant && !(graph->assistant && equal_but_for_context(*assistant, *graph->assistant))) continue;
+    if (dflash && !(graph->dflash && equal_but_for_context(*dflash, *graph->dflash))) continue;
+    return graph;
   }
   return nullptr;
 }
@@ -49,13 +56,14 @@ const graph::Graph& find_graph(const graph::Shape& shape, const std::string& whe
        "no compiled graph has this shape, expected one of " + names + "; a build with -Dextra_graphs=FOLDER adds it");
 }
 
-Program begin_program(Origin target, std::optional<Origin> assistant, const graph::Graph& graph, const Options& options) {
+Program begin_program(Origin target, std::optional<Origin> assistant, const graph::Graph& graph, const Options& options,
+                      std::optional<Origin> dflash) {
   const std::int32_t max_positions = target.max_positions;
-  const bool drafting = assistant.has_value();
-  Program program{.target = std::move(target), .assistant = std::move(assistant), .graph = &graph,
+  const Drafters drafters{assistant.has_value(), dflash.has_value()};
+  Program program{.target = std::move(target), .assistant = std::move(assistant), .dflash = std::move(dflash), .graph = &graph,
                   .backend = options.backend ? options.backend : backends().front(),
                   .backend_options = options.backend_options, .numeric = options.numeric,
-                  .plan = plan_memory(graph, max_positions, drafting, options),
+                  .plan = plan_memory(graph, max_positions, drafters, options),
                   .matrices = {}, .vectors = {}, .ids = {}, .constants = {}, .orders = {}, .prepared = {}};
   check_limit(program.plan);
   return program;
@@ -104,6 +112,10 @@ TokenCost cost_of_token(const Program& program) {
 }
 
 TokenCost cost_of_draft(const Program& program) { return cost_of(program, {graph::SegmentId::draft}); }
+
+TokenCost cost_of_block(const Program& program) {
+  return cost_of(program, {graph::SegmentId::catch_up, graph::SegmentId::block});
+}
 
 std::int64_t products_of(const graph::Graph& graph, const graph::Tower& tower, std::int32_t rows, std::int32_t columns) {
   const std::int64_t percept = std::int64_t{rows} * columns, soft = tower.soft_tokens(rows, columns);

@@ -31,7 +31,8 @@ struct TowerWeights {
 
 struct Program {
   Origin target;
-  std::optional<Origin> assistant;       // drafts for it
+  std::optional<Origin> assistant;       // drafts for it, one token after the other,
+  std::optional<Origin> dflash;          // or a block at once
   const graph::Graph* graph = nullptr;
   const Backend* backend = nullptr;      // it was linked for, with these options
   BackendOptions backend_options{};
@@ -46,18 +47,23 @@ struct Program {
   // Texts need nothing of it, so it is asked when a tower first perceives: nothing of its weights is read before. Throws where the
   // model has another tower than the graph, or lacks its tensors.
   std::function<TowerWeights(const graph::Tower&)> bind_tower{};
+
+  Drafters drafters() const { return {assistant.has_value(), dflash.has_value()}; }
 };
 
-// The compiled graph for a model of this shape, with this assistant if it is not null; null where there is none.
-const graph::Graph* try_find_graph(const graph::Shape& shape, const graph::AssistantShape* assistant = nullptr);
+// The compiled graph for a model of this shape, with those of these drafters that are not null; null where there is none.
+const graph::Graph* try_find_graph(const graph::Shape& shape, const graph::AssistantShape* assistant = nullptr,
+                                   const graph::DFlashShape* dflash = nullptr);
 // The same; says what is missing. `where` names the model.
 const graph::Graph& find_graph(const graph::Shape& shape, const std::string& where);
 
-// Without an assistant nothing of its is bound, and the draft segment cannot run.
-Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const graph::Graph& graph, const Options& options);
+// Without a drafter nothing of its is bound, and its segments cannot run.
+Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const graph::Graph& graph, const Options& options,
+             std::optional<Checkpoint> dflash = std::nullopt);
 
 // The two ends of linking, whatever the weights are bound to: what is planned before, and after.
-Program begin_program(Origin target, std::optional<Origin> assistant, const graph::Graph& graph, const Options& options);
+Program begin_program(Origin target, std::optional<Origin> assistant, const graph::Graph& graph, const Options& options,
+                      std::optional<Origin> dflash = std::nullopt);
 void finish_program(Program& program);
 
 // The norm of the keys of a layer that owns its K/V. [head_dim]
@@ -77,6 +83,7 @@ struct TokenCost {
 };
 TokenCost cost_of_token(const Program& program);
 TokenCost cost_of_draft(const Program& program);  // one more draft by the assistant
+TokenCost cost_of_block(const Program& program);  // all drafts of a round by the DFlash drafter, and the context of one row
 
 // Multiplications of a tower for an input of so many rows and columns: those of its matrices and of its attention.
 std::int64_t products_of(const graph::Graph& graph, const graph::Tower& tower, std::int32_t rows, std::int32_t columns);

@@ -1,3 +1,4 @@
+#include <array>
 #include <filesystem>
 #include <utility>
 
@@ -82,16 +83,22 @@ Origin Origin::of(std::shared_ptr<const Checkpoint> checkpoint) {
           .fingerprint = [checkpoint] { return fingerprint_of(*checkpoint); }, .files = checkpoint};
 }
 
-Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const graph::Graph& graph, const Options& options) {
-  std::vector<std::shared_ptr<const Checkpoint>> checkpoints{std::make_shared<const Checkpoint>(std::move(checkpoint))};  // by Owner
-  if (assistant) checkpoints.push_back(std::make_shared<const Checkpoint>(std::move(*assistant)));
-  Program program = begin_program(Origin::of(checkpoints[0]), assistant ? std::optional(Origin::of(checkpoints[1])) : std::nullopt,
-                                  graph, options);
-  std::vector<Binder> binders;  // by Owner
-  for (std::size_t owner = 0; owner < checkpoints.size(); ++owner) binders.emplace_back(*checkpoints[owner], static_cast<Owner>(owner));
-  const auto binder_of = [&](const WeightSlot& slot) {
+Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const graph::Graph& graph, const Options& options,
+             std::optional<Checkpoint> dflash) {
+  const auto target = std::make_shared<const Checkpoint>(std::move(checkpoint));
+  std::array<std::optional<Binder>, 3> binders;  // by Owner
+  binders[0].emplace(*target, Owner::target);
+  const auto add = [&](std::optional<Checkpoint>& drafter, Owner owner) -> std::optional<Origin> {
+    if (!drafter) return std::nullopt;
+    const auto shared = std::make_shared<const Checkpoint>(std::move(*drafter));
+    binders[static_cast<std::size_t>(owner)].emplace(*shared, owner);
+    return Origin::of(shared);
+  };
+  std::optional<Origin> assistant_origin = add(assistant, Owner::assistant), dflash_origin = add(dflash, Owner::dflash);
+  Program program = begin_program(Origin::of(target), std::move(assistant_origin), graph, options, std::move(dflash_origin));
+  const auto binder_of = [&](const WeightSlot& slot) -> const Binder* {
     const auto owner = static_cast<std::size_t>(slot.owner);
-    return owner < binders.size() ? &binders[owner] : nullptr;
+    return owner < binders.size() && binders[owner] ? &*binders[owner] : nullptr;
   };
   std::size_t floats = 0, integers = 0;
   for (const WeightSlot& slot : graph.weights) {
@@ -120,7 +127,7 @@ Program link(Checkpoint checkpoint, std::optional<Checkpoint> assistant, const g
     }
   }
   program.constants = widened.take();
-  program.bind_tower = [target = checkpoints[0], &graph](const graph::Tower& tower) { return bind(*target, graph, tower); };
+  program.bind_tower = [target, &graph](const graph::Tower& tower) { return bind(*target, graph, tower); };
   finish_program(program);
   return program;
 }

@@ -76,7 +76,7 @@ Program link(const Manifest& manifest, const GemBytes& bytes, bool drafting, con
       if (!is_tower(slot.owner)) vector = here;
     } else if (slot.kind == graph::WeightClass::ids) {
       ids = std::exchange(order, order + slot.cols);
-    } else if (slot.owner == graph::Owner::target || (slot.owner == graph::Owner::assistant && program.assistant)) {
+    } else if (!is_tower(slot.owner) && program.drafters().has(slot.owner)) {
       matrix = matrix_of(manifest, bytes, id);
     }
   }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "graph/graph.hpp"
@@ -34,6 +35,8 @@ inline constexpr std::int32_t kDefaultContext = 4096;
 // Where a layer's K/V lie inside a session's block: [kv head][ring slot] of each store.
 struct KvPlacement {
   std::int32_t capacity = 0;      // positions; 0 = the layer owns no K/V
+  std::int32_t kv_heads = 0;
+  std::int32_t head_dim = 0;
   KvStores stores{};
   std::size_t k_offset_bytes = 0;
   std::size_t v_offset_bytes = 0;
@@ -45,11 +48,15 @@ struct MemoryPlan {
   std::int32_t verify_rows = 0;
   std::int32_t sessions = 0;
   int threads = 0;
-  std::vector<KvPlacement> kv;        // by layer
+  std::int32_t row_capacity = 0;      // of the regions that have a row for each of a run
+  std::vector<KvPlacement> kv;        // by layer; those of the DFlash drafter come behind the target's
   KvFormat kv_format{};
-  std::size_t session_bytes = 0;      // one session: its K/V, then its carried hidden row
+  std::size_t session_bytes = 0;      // one session: the target's K/V, its carried hidden row, then what the DFlash drafter has
   std::size_t carry_offset_bytes = 0;
-  std::size_t output_region_bytes = 0;  // the arena begins with it, the rows region follows
+  std::size_t dflash_offset_bytes = 0;  // K/V of the DFlash drafter; session_bytes where there is none
+  std::size_t pending_offset_bytes = 0;  // its features that wait
+  std::size_t output_region_bytes = 0;  // the arena begins with it, the rows region follows, then the features
+  std::size_t features_offset_bytes = 0;
 
   std::size_t weights_mapped_bytes = 0;  // bytes of the bound tensors, in the page cache
   std::size_t kv_bytes = 0;              // reserved for the whole context, committed by use
@@ -62,15 +69,30 @@ struct MemoryPlan {
   std::size_t kv_bytes_per_token = 0;    // of layers that keep every position
   std::size_t kv_full_bytes = 0;         // of these, in all sessions; the other K/V are windows
   std::optional<std::size_t> limit_bytes{};  // on what is anonymous
+  std::size_t target_layers = 0;             // of those in `kv`
+
+  std::span<const KvPlacement> target_kv() const { return std::span(kv).first(target_layers); }
+  std::span<const KvPlacement> dflash_kv() const { return std::span(kv).subspan(target_layers); }
 
   std::size_t anonymous_bytes() const {
     return kv_bytes + arena_bytes + tower_bytes + constants_bytes + repacked_bytes + room_bytes + text_bytes;
   }
 };
 
-// Everything but the weights: those are added while binding. `max_positions` is the longest context the checkpoint allows;
-// `drafting`: the graph's assistant is there too.
-MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, bool drafting, const Options& options);
+// Which of the graph's drafters there are.
+struct Drafters {
+  bool assistant = false, dflash = false;
+
+  bool has(graph::Owner owner) const {  // the weights of
+    return owner == graph::Owner::assistant ? assistant : owner == graph::Owner::dflash ? dflash : true;
+  }
+  bool runs(graph::SegmentId id) const {
+    return id == graph::SegmentId::draft ? assistant : id >= graph::SegmentId::extend ? dflash : true;
+  }
+};
+
+// Everything but the weights: those are added while binding. `max_positions` is the longest context the checkpoint allows.
+MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, Drafters drafters, const Options& options);
 
 // Refuses a plan above its limit.
 void check_limit(const MemoryPlan& plan);

@@ -38,7 +38,7 @@ struct RunSize {
 
 std::vector<RunSize> run_sizes_of(const link::Program& program) {
   const link::MemoryPlan& plan = program.plan;
-  const auto rows = static_cast<std::size_t>(std::max(plan.chunk_rows, plan.verify_rows));
+  const auto rows = static_cast<std::size_t>(plan.row_capacity);
   return {{&RunPlaces::run, sizeof(layout::Run), "run"},
           {&RunPlaces::rows, rows * sizeof(layout::Row), "row table"},
           {&RunPlaces::masks, static_cast<std::size_t>(plan.verify_rows) * mask_words_of(program) * sizeof(std::uint32_t), "masks"},

@@ -37,6 +37,7 @@ class MetalExecutor final : public link::Executor {
   MetalExecutor(const link::Program& program, const CaptureOptions& capture)
       : program_(program), capture_(capture), gpu_(archive_path()), weights_(gpu_, program), memory_(gpu_, program),
         recorder_(gpu_, program, weights_, memory_), slots_(program), done_(NS::TransferPtr(gpu_.device()->newSharedEvent())) {
+    if (program.dflash) fail(ErrorKind::unsupported, "metal", "drafter, expected an assistant, got a DFlash drafter, which only the CPU runs");
     make_resident();
     for (std::size_t i = 0; i < begins_.size(); ++i) gpu_.prepare(begins_[i] = begin_run(memory_.ring[i], memory_.now));
     for (int id = 0; id < graph::kSegmentCount; ++id)
@@ -113,7 +114,7 @@ class MetalExecutor final : public link::Executor {
   link::SlotMemory slot_memory(int slot) override {
     wait();
     const std::size_t bytes = program_.plan.session_bytes;
-    return {{contents<std::byte>(memory_.kv) + bytes * static_cast<std::size_t>(slot), bytes}, &slots_.written(slot)};
+    return {{contents<std::byte>(memory_.kv) + bytes * static_cast<std::size_t>(slot), bytes}, &slots_.marks(slot)};
   }
 
   void read_kv(int slot, int layer, int kv_head, int position, std::span<float> k, std::span<float> v) const override {
@@ -169,7 +170,7 @@ class MetalExecutor final : public link::Executor {
       return before && !(whole_round && before->whole_round);
     });
     if (watch.observe || watch.times || (round && follows)) wait();
-    const link::Legs legs(play, seats, link::DraftOrder::in_turn);
+    const link::Legs legs(play, seats, link::DraftOrder::in_turn, program_.drafters());
     layout::Run run = run_of(play, seats);
     const RowCounts rows{run.row_count, run.output_count};
     Flight flight{.run = ++runs_, .commands = {}, .place = next_place(), .whole_round = whole_round,
@@ -216,7 +217,7 @@ class MetalExecutor final : public link::Executor {
       run.first_output = chunk.output_begin;
       run.output_count = chunk.output_count;
       run.seats[0] = {.slot = seats[0].slot, .first = 0, .count = chunk.output_count, .drafts = 0, .samples = 0, .sampling = {}};
-      slots_.write(seats[0].slot, chunk.rows.front().position, chunk.rows.back().position + 1);
+      slots_.write_prompt(seats[0].slot, chunk.rows.front().position, chunk.rows.back().position + 1);
       return run;
     }
     for (std::size_t s = 0; s < seats.size(); ++s) {
@@ -224,7 +225,7 @@ class MetalExecutor final : public link::Executor {
       const int drafts = begins.drafted + seats[s].drafts;
       run.seats[s] = {.slot = seats[s].slot, .first = run.row_count, .count = drafts + 1, .drafts = drafts, .samples = 0, .sampling = {}};
       run.row_count += drafts + 1;
-      slots_.write(seats[s].slot, begins.length, begins.length + drafts + 1);
+      slots_.write_round(seats[s].slot, begins.length, begins.length + drafts + 1);
     }
     run.output_count = run.row_count;
     return run;

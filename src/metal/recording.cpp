@@ -23,6 +23,10 @@ Recorder::Recorder(Gpu& gpu, const link::Program& program, const Weights& weight
   for (int id = 0; id < graph::kSegmentCount; ++id) {
     first_step_[static_cast<std::size_t>(id)] = number;
     const graph::Segment& segment = program.graph->segments[static_cast<std::size_t>(id)];
+    if (!program.drafters().runs(static_cast<SegmentId>(id))) {
+      number += segment.steps.size();
+      continue;
+    }
     for (const graph::Step& step : segment.steps) {
       layout::Step params = params_of(step);
       for (std::size_t i = 0; i < 4; ++i) {
@@ -50,7 +54,7 @@ Recorder::BoundOperand Recorder::bind_operand(const graph::Segment& segment, con
   const graph::Buffer& buffer = segment.buffers[static_cast<std::size_t>(id)];
   const link::MemoryPlan& plan = program_.plan;
   const auto offset = static_cast<std::size_t>(buffer.offset);
-  const auto row_capacity = static_cast<std::size_t>(std::max(plan.chunk_rows, plan.verify_rows));
+  const auto row_capacity = static_cast<std::size_t>(plan.row_capacity);
   BoundOperand bound{.slice = memory_.arena, .operand = {0, static_cast<std::uint32_t>(row_stride(buffer)), 0}};
   switch (buffer.region) {
     case Region::outputs: bound.slice.offset_bytes += offset * static_cast<std::size_t>(plan.verify_rows); break;
@@ -60,9 +64,11 @@ Recorder::BoundOperand Recorder::bind_operand(const graph::Segment& segment, con
       break;
     case Region::draft: bound.slice.offset_bytes += plan.output_region_bytes + offset; break;
     case Region::session:
+      if (id == graph::kPending) return {};  // of the DFlash drafter
       bound.slice = behind(memory_.kv, plan.carry_offset_bytes + offset);
       bound.operand = {plan.session_bytes, 0, 0};
       break;
+    case Region::features: return {};  // likewise
     case Region::given: break;  // of towers
   }
   return bound;
@@ -120,6 +126,7 @@ std::vector<RecordedStep> Recorder::record(const Variant& variant) const {
     return bind(variant, segment.steps[i], first_step_[static_cast<std::size_t>(variant.segment)] + i);
   };
   for (std::size_t i = 0; i < segment.steps.size(); ++i) {
+    if (segment.steps[i].op == graph::Op::keep_tap && !program_.dflash) continue;
     const bool with_next = !is_prompt(variant.segment) && i + 1 < segment.steps.size() && goes_with_last(segment, i + 1);
     const bool barrier = waits(i) || (with_next && waits(i + 1));
     if (barrier) last_barrier = i;

@@ -1,4 +1,4 @@
-// exp, log, tanh and gelu as scalar code without branches or calls, which compilers vectorise in plain loops: a value is the same
+// exp, log, tanh, gelu and silu as scalar code without branches or calls, which compilers vectorise in plain loops: a value is the same
 // bits whether it is computed alone or in a vector of any width. Accurate to a few units in the last place.
 //
 // Always inline, here and in other headers of files that are compiled for instructions of their own: where a function is a symbol,
@@ -110,5 +110,8 @@ struct ExpParts {
   const ExpParts parts = split_exp(std::fmin(std::fmax(-x * fused(kCubic, x * x, kLinear), -87.0f), 89.0f));
   return x / fused(1.0f + parts.fraction, power_of_two(parts.exponent), 1.0f);
 }
+
+// x * sigmoid(x)
+[[gnu::always_inline]] inline float silu(float x) { return x / (1.0f + exp(-x)); }
 
 }  // namespace lapidary::numeric

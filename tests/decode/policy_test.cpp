@@ -21,10 +21,10 @@ using decode::RoundCosts;
 constexpr int kTokens = 3000;
 constexpr double kMaxLoss_steps = 8.0;
 
-std::vector<double> draft_steps_of(const decode::PolicyOptions& options) {
-  std::vector<double> steps;
-  for (const decode::SourcePrior& source : options.sources) steps.push_back(source.draft_steps);
-  return steps;
+std::vector<decode::SourceCost> costs_of(const decode::PolicyOptions& options) {
+  std::vector<decode::SourceCost> costs;
+  for (const decode::SourcePrior& source : options.sources) costs.push_back({source.draft_steps, source.block});
+  return costs;
 }
 
 // The only text of an engine.
@@ -33,7 +33,7 @@ struct Engine {
 };
 struct Policy : Engine, decode::Policy {
   explicit Policy(const decode::PolicyOptions& options)
-      : Engine{std::make_unique<RoundCosts>(draft_steps_of(options))}, decode::Policy(options, *costs) {}
+      : Engine{std::make_unique<RoundCosts>(costs_of(options))}, decode::Policy(options, *costs) {}
 };
 
 // The prior knows nothing of what the tables hold.
@@ -398,7 +398,7 @@ const suite<"policy"> suite_of_policy = [] {
     for (int width = 1; width <= 4; ++width) {
       expect(std::abs(policy.costs->verify_s(width) - kMixture.steps[width - 1] * Simulation::kStep_s) < 1e-9) << width;
     }
-    expect(std::abs(policy.costs->draft_s(0) - 0.11 * Simulation::kStep_s) < 1e-9);
+    expect(std::abs(policy.costs->run_s(0) - 0.11 * Simulation::kStep_s) < 1e-9);
     for (int position = 1; position <= 3; ++position) {
       expect(std::abs(policy.acceptance(0, position) - acceptance[position - 1]) < 0.2) << policy.acceptance(0, position);
     }
@@ -474,7 +474,7 @@ Offer offer_of(int count, double acceptance, bool fixed = false) {
 
 // Costs of rounds of 1 to 8 rows, in seconds, as far as `known`.
 RoundCosts costs_of(const std::function<double(int)>& round_s, int known) {
-  RoundCosts costs({0.0});
+  RoundCosts costs({{.run_steps = 0.0}});
   for (int width = 1; width <= known; ++width)
     for (int i = 0; i < 2; ++i) costs.observe_round(width, round_s(width));
   return costs;
@@ -523,11 +523,11 @@ const suite<"shared rounds"> shared_rounds = [] {
 
   "texts of one engine know what each of them has learnt of costs, and not what the other accepts"_test = [] {
     const decode::PolicyOptions options{.sources = {{.draft_steps = 0.1, .acceptance = 0.7}}};
-    RoundCosts costs({0.1});
+    RoundCosts costs({{.run_steps = 0.1}});
     decode::Policy one(options, costs), two(options, costs);
     for (int i = 0; i < 4; ++i) one.observe({.verify_s = 1.0});
     for (int i = 0; i < 4; ++i) one.observe({.source = 0, .drafted = 1, .accepted = 0, .draft_s = 0.2, .verify_s = 1.5});
-    expect(std::abs(costs.verify_s(2) - 1.5) < 1e-9 && std::abs(costs.draft_s(0) - 0.2) < 1e-9);
+    expect(std::abs(costs.verify_s(2) - 1.5) < 1e-9 && std::abs(costs.run_s(0) - 0.2) < 1e-9);
     expect(one.acceptance(0, 1) < 0.3 && two.acceptance(0, 1) == 0.7_d);
     // Of a round that several share, one says what it cost.
     for (int i = 0; i < 2; ++i) {

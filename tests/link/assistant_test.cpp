@@ -436,8 +436,8 @@ suite<"plan with an assistant"> plan_suite = [] {
       const std::size_t draft = graph->segment(graph::SegmentId::draft).bytes(graph::Region::draft) * link::kMaxDrafters;
       for (const std::int32_t chunk : {1, 256}) {
         const link::Options options{.context_tokens = 512, .chunk_rows = chunk};
-        const link::MemoryPlan alone = link::plan_memory(*graph, 4096, false, options);
-        const link::MemoryPlan both = link::plan_memory(*graph, 4096, true, options);
+        const link::MemoryPlan alone = link::plan_memory(*graph, 4096, {}, options);
+        const link::MemoryPlan both = link::plan_memory(*graph, 4096, {.assistant = true}, options);
         const std::size_t room = both.arena_bytes - both.output_region_bytes;
         expect(room >= draft) << graph->name;
         expect(both.arena_bytes == alone.arena_bytes || room < draft + 4096) << graph->name;

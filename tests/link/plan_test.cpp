@@ -25,7 +25,7 @@ const graph::Graph& graph_named(std::string_view name) {
 const suite<"memory plan"> plans = [] {
   "a ring holds the window and a chunk in whole tiles, a full layer the context"_test = [] {
     const graph::Graph& e2b = graph_named("gemma-4-e2b");
-    const link::MemoryPlan plan = link::plan_memory(e2b, 131072, false, {.context_tokens = 5000});
+    const link::MemoryPlan plan = link::plan_memory(e2b, 131072, {}, {.context_tokens = 5000});
     expect(plan.kv[0].capacity == 768);      // 512 + 256
     expect(plan.kv[4].capacity == 5056);     // 5000 in tiles of 64
     expect(plan.kv[15].capacity == 0);       // shares layer 13
@@ -39,7 +39,7 @@ const suite<"memory plan"> plans = [] {
   "K/V of a position take what their format says, and the format follows from the numeric mode"_test = [] {
     const graph::Graph& e2b = graph_named("gemma-4-e2b");
     for (const auto& [numeric, name, bytes] : {std::tuple{link::Numeric::exact, "f32", 4u}, {link::Numeric::fast, "bf16", 2u}}) {
-      const link::MemoryPlan plan = link::plan_memory(e2b, 131072, false, {.context_tokens = 5000, .numeric = numeric});
+      const link::MemoryPlan plan = link::plan_memory(e2b, 131072, {}, {.context_tokens = 5000, .numeric = numeric});
       expect(plan.kv_format.name == name);
       expect(plan.kv[4].stores.key_bytes() == 512 * bytes && plan.kv[4].stores.value_bytes() == 512 * bytes);
       expect(plan.kv_bytes_per_token == 3u * 512 * 2 * bytes);
@@ -55,7 +55,7 @@ const suite<"memory plan"> plans = [] {
       const graph::Graph& graph = graph_named(name);
       const link::KvFormat* const formats[] = {&link::kKvBf16, &link::kKvQ8, &link::kKvQ4};
       for (std::size_t i = 0; i < 3; ++i) {
-        const link::MemoryPlan plan = link::plan_memory(graph, 262144, false, {.context_tokens = 8192, .numeric = link::Numeric::fast, .kv = formats[i]});
+        const link::MemoryPlan plan = link::plan_memory(graph, 262144, {}, {.context_tokens = 8192, .numeric = link::Numeric::fast, .kv = formats[i]});
         expect(plan.kv_bytes_per_token == bytes[i] && plan.kv_full_bytes == 8192 * bytes[i]) << name << formats[i]->name << plan.kv_bytes_per_token;
         for (int l = 0; l < graph.shape.layer_count; ++l) {
           const link::KvPlacement& kv = plan.kv[static_cast<std::size_t>(l)];
@@ -80,7 +80,7 @@ const suite<"memory plan"> plans = [] {
       const auto rounded = [](std::size_t bytes) { return static_cast<std::int64_t>((bytes + 500'000) / 1'000'000); };
       std::int64_t windows = 0;
       for (const link::KvFormat* format : {&link::kKvBf16, &link::kKvQ8, &link::kKvQ4}) {
-        const link::MemoryPlan plan = link::plan_memory(graph_named(name), 262144, false, {.context_tokens = context, .numeric = link::Numeric::fast, .kv = format});
+        const link::MemoryPlan plan = link::plan_memory(graph_named(name), 262144, {}, {.context_tokens = context, .numeric = link::Numeric::fast, .kv = format});
         std::int64_t megabytes = 0;
         words >> bar >> megabytes;
         expect(megabytes == rounded(plan.kv_full_bytes)) << line << format->name << plan.kv_full_bytes;
@@ -105,7 +105,7 @@ const suite<"memory plan"> plans = [] {
     graph::Graph odd = graph_named("pebble");
     for (graph::LayerShape& layer : odd.shape.layers)
       if (layer.kind == graph::LayerKind::full) layer.head_dim = 96;
-    const auto error = error_of([&] { link::plan_memory(odd, 8192, false, {.kv = &link::kKvQ8}); });
+    const auto error = error_of([&] { link::plan_memory(odd, 8192, {}, {.kv = &link::kKvQ8}); });
     expect(error && error->message() == "[--kv] head size for q8, expected a power of two from 8 to 2048, got 96");
   };
 
@@ -120,7 +120,7 @@ const suite<"memory plan"> plans = [] {
   };
 
   "a small chunk still leaves room for two rounds"_test = [] {
-    const link::MemoryPlan plan = link::plan_memory(graph_named("gemma-4-e2b"), 131072, false, {.chunk_rows = 1});
+    const link::MemoryPlan plan = link::plan_memory(graph_named("gemma-4-e2b"), 131072, {}, {.chunk_rows = 1});
     expect(plan.kv[0].capacity == 576);  // 512 + 2 * 8, in tiles
   };
 
@@ -137,7 +137,7 @@ const suite<"memory plan"> plans = [] {
   };
 
   "a ring is never longer than the context"_test = [] {
-    const link::MemoryPlan plan = link::plan_memory(graph_named("gemma-4-e2b"), 131072, false, {.context_tokens = 100});
+    const link::MemoryPlan plan = link::plan_memory(graph_named("gemma-4-e2b"), 131072, {}, {.context_tokens = 100});
     expect(plan.kv[0].capacity == 128 && plan.kv[4].capacity == 128);
   };
 

@@ -22,6 +22,7 @@ Built::Built(Model model) : model_(std::move(model)) {
   graph_.name = model_.name;
   graph_.shape = model_.shape;
   graph_.assistant = model_.assistant ? &*model_.assistant : nullptr;
+  graph_.dflash = model_.dflash ? &*model_.dflash : nullptr;
   graph_.chunk_max = model_.chunk_max;
   graph_.verify_max = model_.verify_max;
   graph_.weights = slots_;

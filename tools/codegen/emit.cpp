@@ -30,6 +30,7 @@ const char* spelled(Region region) {
     case Region::draft: return "Region::draft";
     case Region::session: return "Region::session";
     case Region::given: return "Region::given";
+    case Region::features: return "Region::features";
   }
   return "";
 }
@@ -37,6 +38,7 @@ const char* spelled(Owner owner) {
   switch (owner) {
     case Owner::target: return "Owner::target";
     case Owner::assistant: return "Owner::assistant";
+    case Owner::dflash: return "Owner::dflash";
     case Owner::vision: return "Owner::vision";
     case Owner::audio: return "Owner::audio";
   }
@@ -59,6 +61,9 @@ const char* spelled(RowSet rows) {
     case RowSet::last: return "RowSet::last";
     case RowSet::verify: return "RowSet::verify";
     case RowSet::draft: return "RowSet::draft";
+    case RowSet::pending: return "RowSet::pending";
+    case RowSet::block: return "RowSet::block";
+    case RowSet::block_causal: return "RowSet::block_causal";
     case RowSet::percept: return "RowSet::percept";
     case RowSet::halved: return "RowSet::halved";
     case RowSet::soft: return "RowSet::soft";
@@ -148,6 +153,33 @@ std::string shape_literal(const Shape& shape) {
               literal(layer.values_are_keys) + "},";
   }
   m.add("layers", "{" + layers + "}");
+  return m.str();
+}
+
+std::string dflash_literal(const DFlashShape& shape) {
+  const DFlashShape none;
+  Members m;
+  m.add("vocab", shape.vocab, none.vocab);
+  m.add("hidden", shape.hidden, none.hidden);
+  m.add("heads", shape.heads, none.heads);
+  m.add("kv_heads", shape.kv_heads, none.kv_heads);
+  m.add("head_dim", shape.head_dim, none.head_dim);
+  m.add("intermediate", shape.intermediate, none.intermediate);
+  m.add("window", shape.window, none.window);
+  m.add("block", shape.block, none.block);
+  m.add("mask_token", shape.mask_token, none.mask_token);
+  m.add("target_layers", shape.target_layers, none.target_layers);
+  m.add("max_positions", shape.max_positions, none.max_positions);
+  m.add("norm_epsilon", shape.norm_epsilon, none.norm_epsilon);
+  m.add("softcap", shape.softcap, none.softcap);
+  m.add("rope_theta", shape.rope_theta, none.rope_theta);
+  m.add("layer_count", shape.layer_count, none.layer_count);
+  std::string layers;
+  for (const DFlashLayer& layer : std::span(shape.layers).first(static_cast<std::size_t>(shape.layer_count)))
+    layers += "DFlashLayer{LayerKind::" + std::string(layer.kind == LayerKind::full ? "full" : "sliding") + ", " + literal(layer.causal) + "}, ";
+  m.add("layers", "{" + layers + "}");
+  m.add("tap_count", shape.tap_count, none.tap_count);
+  m.add("taps", shape.taps, none.taps);
   return m.str();
 }
 
@@ -266,9 +298,11 @@ void emit_graph(std::ostream& out, const Graph& graph, const std::string& symbol
         << ", .target_hidden = " << graph.assistant->target_hidden << ", .centroids = " << graph.assistant->centroids
         << ", .centroids_used = " << graph.assistant->centroids_used << "};\n";
 
+  if (graph.dflash) out << "constexpr DFlashShape dflash = " << dflash_literal(*graph.dflash) << ";\n";
+
   out << "\n}  // namespace\n\nextern const Graph " << symbol << ";\nconstexpr Graph " << symbol << " = {\n  .name = "
       << quoted(graph.name) << ",\n  .shape = " << shape_literal(graph.shape) << ",\n  .assistant = "
-      << (graph.assistant ? "&assistant" : "nullptr") << ",\n  .chunk_max = " << graph.chunk_max
+      << (graph.assistant ? "&assistant" : "nullptr") << ",\n  .dflash = " << (graph.dflash ? "&dflash" : "nullptr") << ",\n  .chunk_max = " << graph.chunk_max
       << ",\n  .verify_max = " << graph.verify_max << ",\n  .weights = weights,\n  .constants = constants,\n  .segments = {"
       << segments << "},\n" << (towers.empty() ? "" : "  .towers = towers,\n") << "};\n\n}  // namespace lapidary::graph\n";
 }

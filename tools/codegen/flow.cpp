@@ -15,7 +15,9 @@ bool share(const std::vector<ValueId>& a, const std::vector<ValueId>& b) {
 bool must_precede(const Node& a, const Node& b) {
   if (a.kind == Primitive::round_rows) return true;
   const auto store_and_read = [](const Node& store, const Node& read) {
-    return store.kind == Primitive::store && read.kind == Primitive::attention && store.layer == read.dims.kv_layer;
+    if (read.kind != Primitive::attention) return false;
+    return (store.kind == Primitive::store && store.layer == read.dims.kv_layer) ||
+           (store.kind == Primitive::block_qkv && store.dims.kv_layer == read.dims.kv_layer);
   };
   return share(a.out, b.in) || share(a.in, b.out) || share(a.out, b.out) || store_and_read(a, b) || store_and_read(b, a);
 }

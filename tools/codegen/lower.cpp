@@ -1,4 +1,5 @@
 // Stage 2: the ops of a segment, one by one, as the model's definition gives them.
+#include <algorithm>
 #include <cassert>
 
 #include "checkpoint/pair.hpp"
@@ -22,12 +23,7 @@ class Lowering : Primitives {
   Lowering(const Model& model, const graph::Shape& shape, Owner owner, Weights& weights)
       : Primitives(owner, weights, owner == Owner::assistant ? Region::draft : Region::rows, shape.norm_epsilon), model_(model),
         shape_(shape) {
-    const std::int64_t hidden_bytes = model.shape.hidden * std::int64_t{sizeof(float)};
-    result_.values = {{"h", Region::rows, hidden_bytes},
-                      {"hidden", Region::outputs, hidden_bytes},
-                      {"logits", Region::outputs, model.shape.vocab * std::int64_t{sizeof(float)}},
-                      {"next", Region::outputs, sizeof(std::int32_t)},
-                      {"carry", Region::session, hidden_bytes}};
+    result_.values = pinned_values(model);
   }
 
   Lowered run(SegmentId segment) {
@@ -42,6 +38,9 @@ class Lowering : Primitives {
         break;
       case SegmentId::head: head(); break;
       case SegmentId::select: select(); break;
+      case SegmentId::extend:
+      case SegmentId::catch_up:
+      case SegmentId::block: break;  // of a graph without the DFlash drafter
     }
     return std::move(result_);
   }
@@ -74,13 +73,14 @@ class Lowering : Primitives {
     rope_angles();
     if (shape_.ple_width) per_layer_inputs();
 
-    int last_own = 0;
+    int last_wanted = 0;  // by all rows, for its K/V or for what it gives to the one after it
     for (int l = 0; l < shape_.layer_count; ++l)
-      if (shape_.layers[l].kv_layer == l) last_own = l;
+      if (shape_.layers[l].kv_layer == l || (l > 0 && tap_of(l - 1) != graph::kNone)) last_wanted = l;
+    if (tap_of(shape_.layer_count - 1) != graph::kNone) last_wanted = shape_.layer_count;
     ValueId x = norm("x", h_, "layers.0.input_layernorm.weight", shape_.hidden);
     for (int l = 0; l < shape_.layer_count; ++l) {
       layer_ = static_cast<std::int16_t>(l);
-      x = decoder_layer(shape_.layers[l], l, x, l == last_own ? rest : rows_);
+      x = decoder_layer(shape_.layers[l], l, x, l == last_wanted ? rest : rows_);
     }
   }
 
@@ -133,8 +133,18 @@ class Lowering : Primitives {
     if (shape_.ple_width) per_layer_block(l);
     Node& scale = add(Primitive::scale, {h_}, {h_}, {vector(in_layer("layer_scalar"), 1)}, {.n = {hidden}});
     if (owner_ == Owner::target) scale.tap = layer_;
+    if (const int tap = tap_of(l); tap != graph::kNone)
+      add(Primitive::keep_tap, {h_}, {graph::kFeatures}, {}, {.n = {hidden}, .offset = tap * hidden});
     if (l + 1 == shape_.layer_count) return graph::kNone;
     return norm("x", h_, "layers." + std::to_string(l + 1) + ".input_layernorm.weight", hidden);
+  }
+
+  // The number of the layer among those that the DFlash drafter taps.
+  int tap_of(int layer) const {
+    if (owner_ != Owner::target || !model_.dflash) return graph::kNone;
+    const auto taps = std::span(model_.dflash->taps).first(static_cast<std::size_t>(model_.dflash->tap_count));
+    const auto found = std::ranges::find(taps, layer);
+    return found == taps.end() ? graph::kNone : static_cast<int>(found - taps.begin());
   }
 
   void attention_block(const LayerShape& layer, int l, ValueId x, RowSet rest) {
@@ -224,7 +234,9 @@ class Lowering : Primitives {
     region_ = Region::outputs;
     const ValueId weights = value("weights", shape_.vocab), candidates = value("candidates", shape_.vocab);
     add(Primitive::sample, {graph::kLogits}, {graph::kNext, weights, candidates}, {}, {.n = {shape_.vocab}});
-    add(Primitive::accept, {graph::kNext, graph::kHidden}, {graph::kCarry}, {}, {.n = {shape_.hidden}});
+    std::vector<ValueId> in{graph::kNext, graph::kHidden}, out{graph::kCarry};
+    if (model_.dflash) in.push_back(graph::kFeatures), out.push_back(graph::kPending);
+    add(Primitive::accept, in, out, {}, {.n = {shape_.hidden}});
   }
 
   // One step of the assistant. It begins with the target's embedding of the last token and the carried hidden row, and leaves
@@ -307,7 +319,20 @@ WeightId Weights::find_or_add(Slot slot) {
   return static_cast<WeightId>(slots.size() - 1);
 }
 
+std::vector<Value> pinned_values(const Model& model) {
+  const auto bytes = [](std::int64_t width) { return width * std::int64_t{sizeof(float)}; };
+  const std::int64_t hidden = model.shape.hidden, features = model.dflash ? model.dflash->tap_count * hidden : 0;
+  return {{"h", Region::rows, bytes(hidden)},
+          {"hidden", Region::outputs, bytes(hidden)},
+          {"logits", Region::outputs, bytes(model.shape.vocab)},
+          {"next", Region::outputs, sizeof(std::int32_t)},
+          {"carry", Region::session, bytes(hidden)},
+          {"features", Region::features, bytes(features)},
+          {"pending", Region::session, bytes(features) * graph::kPendingRows}};
+}
+
 Lowered lower(const Model& model, SegmentId segment, Weights& weights) {
+  if (segment >= SegmentId::extend && model.dflash) return lower_dflash(model, segment, weights);
   if (segment == SegmentId::draft && model.assistant)
     return Lowering(model, drafter_over(model), Owner::assistant, weights).run(segment);
   return Lowering(model, model.shape, Owner::target, weights).run(segment);

@@ -1,10 +1,11 @@
 // lapidary-codegen: turns the description of a Gemma 4 model into the constexpr tables of its graph.
 //
-//   lapidary-codegen graph PATH[+ASSISTANT] SYMBOL OUT.cpp [OUT.txt]
+//   lapidary-codegen graph PATH[+ASSISTANT[+DFLASH]] SYMBOL OUT.cpp [OUT.txt]
 //   lapidary-codegen registry OUT.cpp SYMBOL...
 //
-// PATH and ASSISTANT are graph descriptions (graphs/*.json), config.json files or checkpoint folders. OUT.txt receives the
+// PATH and its drafters (either may be empty) are graph descriptions (graphs/*.json), config.json files or checkpoint folders. OUT.txt receives the
 // human-readable listing.
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -26,9 +27,10 @@ void write_file(const std::string& path, const std::string& text) {
 
 int run(std::vector<std::string> args) {
   if (args.size() >= 4 && args[0] == "graph") {
-    const std::size_t plus = args[1].find('+');
-    const std::string assistant = plus == std::string::npos ? "" : args[1].substr(plus + 1);
-    const Built built(read_model(args[1].substr(0, plus), assistant));
+    std::array<std::string, 3> paths;  // of the target and its drafters
+    std::istringstream all(args[1]);
+    for (std::string& path : paths) std::getline(all, path, '+');
+    const Built built(read_model(paths[0], paths[1], paths[2]));
     std::ostringstream code, listing;
     emit_graph(code, built.graph(), args[2]);
     write_file(args[3], code.str());
@@ -43,7 +45,7 @@ int run(std::vector<std::string> args) {
     return 0;
   }
   fail(ErrorKind::usage, "codegen",
-       "expected 'graph PATH[+ASSISTANT] SYMBOL OUT.cpp [OUT.txt]' or 'registry OUT.cpp SYMBOL...'");
+       "expected 'graph PATH[+ASSISTANT[+DFLASH]] SYMBOL OUT.cpp [OUT.txt]' or 'registry OUT.cpp SYMBOL...'");
 }
 
 }  // namespace

@@ -58,6 +58,10 @@ void derive(Model& model) {
   model.inverse_root_hidden = static_cast<float>(1.0 / std::sqrt(shape.hidden));
   add_frequencies(model, shape);
   if (model.assistant) add_frequencies(model, model.assistant->text);
+  if (model.dflash && model.frequencies_of(*model.dflash) == graph::kNone) {
+    const graph::Rope rope{.theta = model.dflash->rope_theta};
+    model.frequencies.push_back({rope, model.dflash->head_dim, rope_frequencies(rope, model.dflash->head_dim)});
+  }
   if (model.vision) model.grid_frequencies = grid_frequencies(*model.vision);
   if (model.audio) model.distance_frequencies = distance_frequencies(*model.audio);
 }
@@ -80,6 +84,12 @@ graph::AssistantShape assistant_of(std::string_view json, const std::string& whe
   return *config.assistant;
 }
 
+graph::DFlashShape dflash_of(std::string_view json, const std::string& where) {
+  const Config config = parse_config(json, where);
+  if (!config.dflash) fail(ErrorKind::unsupported, where, "architectures, expected a DFlash drafter, got " + config.model_type);
+  return *config.dflash;
+}
+
 std::string config_text(const std::string& path) {
   return read_text_file(fs::is_directory(path) ? path + "/config.json" : path);
 }
@@ -93,11 +103,18 @@ std::string name_from(const std::string& path) {
 
 }  // namespace
 
-std::int16_t Model::frequencies_of(const graph::Shape& shape, const graph::LayerShape& layer) const {
-  const graph::Rope& rope = shape.rope[static_cast<int>(layer.kind)];
+std::int16_t Model::find_frequencies(const graph::Rope& rope, std::int32_t head_dim) const {
   for (std::size_t i = 0; i < frequencies.size(); ++i)
-    if (frequencies[i].rope == rope && frequencies[i].head_dim == layer.head_dim) return static_cast<std::int16_t>(i);
+    if (frequencies[i].rope == rope && frequencies[i].head_dim == head_dim) return static_cast<std::int16_t>(i);
   return graph::kNone;
+}
+
+std::int16_t Model::frequencies_of(const graph::Shape& shape, const graph::LayerShape& layer) const {
+  return find_frequencies(shape.rope[static_cast<int>(layer.kind)], layer.head_dim);
+}
+
+std::int16_t Model::frequencies_of(const graph::DFlashShape& dflash) const {
+  return find_frequencies({.theta = dflash.rope_theta}, dflash.head_dim);
 }
 
 std::vector<std::span<const float>> Model::constants() const {
@@ -108,7 +125,7 @@ std::vector<std::span<const float>> Model::constants() const {
   return all;
 }
 
-Model read_model(const std::string& path, const std::string& assistant) {
+Model read_model(const std::string& path, const std::string& assistant, const std::string& dflash) {
   const std::string text = config_text(path);
   simdjson::dom::parser parser;
   simdjson::dom::element root;
@@ -120,7 +137,7 @@ Model read_model(const std::string& path, const std::string& assistant) {
   simdjson::dom::element part;
   if (!description["config"].get(part)) config_json = simdjson::minify(part);
   const Config config = parse_config(config_json, path);
-  if (config.assistant) fail(ErrorKind::unsupported, path, "expected a target model, got an assistant");
+  if (config.assistant || config.dflash) fail(ErrorKind::unsupported, path, "expected a target model, got a drafter");
   model.shape = config.shape;
   model.vision = config.vision;
   model.audio = config.audio;
@@ -135,6 +152,11 @@ Model read_model(const std::string& path, const std::string& assistant) {
   else if (!description["assistant"].get(part))
     model.assistant = assistant_of(std::string(simdjson::minify(part)), path + ": assistant");
   if (model.assistant) check_pair(model.shape, *model.assistant, path);
+  if (!dflash.empty())
+    model.dflash = dflash_of(config_text(dflash), dflash);
+  else if (!description["dflash"].get(part))
+    model.dflash = dflash_of(std::string(simdjson::minify(part)), path + ": dflash");
+  if (model.dflash) check_pair(model.shape, *model.dflash, path);
   derive(model);
   return model;
 }

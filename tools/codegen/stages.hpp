@@ -20,6 +20,7 @@ struct Model {
   std::int32_t verify_max = 0;
   graph::Shape shape;
   std::optional<graph::AssistantShape> assistant;
+  std::optional<graph::DFlashShape> dflash;
   std::optional<graph::VisionShape> vision;
   std::optional<graph::AudioShape> audio;
 
@@ -34,8 +35,10 @@ struct Model {
   };
   std::vector<Frequencies> frequencies;  // one entry for each (rope, head_dim) in use
 
-  // Into `frequencies`: those of a layer of this model or its assistant.
+  // Into `frequencies`: those of a layer of this model or its assistant, those of its DFlash drafter.
   std::int16_t frequencies_of(const graph::Shape& shape, const graph::LayerShape& layer) const;
+  std::int16_t frequencies_of(const graph::DFlashShape& dflash) const;
+  std::int16_t find_frequencies(const graph::Rope& rope, std::int32_t head_dim) const;  // kNone where there are none
 
   // Those of the towers: of a patch's column or row [head_dim / 4], of a frame's distance [hidden / 2]; empty where there is none.
   std::vector<float> grid_frequencies, distance_frequencies;
@@ -96,9 +99,13 @@ struct Placed {
   std::array<std::int64_t, graph::kRegionCount> region_bytes{};
 };
 
-// `path`: a graph description, a config.json, or a checkpoint folder; `assistant` likewise or empty.
-Model read_model(const std::string& path, const std::string& assistant);
+// `path`: a graph description, a config.json, or a checkpoint folder; the drafters likewise or empty.
+Model read_model(const std::string& path, const std::string& assistant, const std::string& dflash);
 Lowered lower(const Model& model, graph::SegmentId segment, Weights& weights);
+// The buffers that all segments of a text have, under their pinned ids.
+std::vector<Value> pinned_values(const Model& model);
+// extend, catch_up or block
+Lowered lower_dflash(const Model& model, graph::SegmentId segment, Weights& weights);
 std::vector<graph::Tower> towers_of(const Model& model);  // without their segments
 Lowered lower_tower(const Model& model, const graph::Tower& tower, Weights& weights);
 void fuse(Lowered& lowered);

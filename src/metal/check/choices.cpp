@@ -201,7 +201,7 @@ bool equal(const RoundState& a, const RoundState& b) {
 
 bool equal(const graph::Row& a, const graph::Row& b) {
   return a.slot == b.slot && a.position == b.position && a.token == b.token && a.block_end == b.block_end &&
-         a.soft == b.soft;
+         a.soft == b.soft && a.begin == b.begin;
 }
 
 // A step over a state: in its second session, so that the first must stay as it is.
