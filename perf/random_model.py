@@ -18,7 +18,6 @@ import bisect
 import collections
 import itertools
 import json
-import lzma
 import math
 import os
 import pathlib
@@ -27,6 +26,7 @@ import re
 import shutil
 import struct
 import sys
+import tarfile
 import time
 import zlib
 from dataclasses import dataclass, replace
@@ -350,8 +350,8 @@ def write_safetensors(path, entries):
 
 
 def tokenizer_json():
-    with lzma.open(ROOT / "tests/fixtures/tokenizer/gemma4-tokenizer.json.xz") as file:
-        return file.read()
+    with tarfile.open(ROOT / "tests/fixtures/tokenizer/tokenizers.tar.xz") as archive:
+        return archive.extractfile("gemma4-tokenizer.json").read()
 
 
 def write_mlx(folder, config, packing, rings):

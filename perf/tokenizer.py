@@ -8,7 +8,6 @@ a virtual environment under build/. Medians are printed; nothing is asserted but
 """
 import argparse
 import json
-import lzma
 import os
 import pathlib
 import statistics
@@ -16,6 +15,8 @@ import subprocess
 import sys
 import sysconfig
 import venv
+
+import random_model
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "perf" / "tokenizer"
@@ -71,16 +72,13 @@ def run(command):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", default=ROOT / "build/release/lapidary", type=pathlib.Path)
-    parser.add_argument("--tokenizer", default=ROOT / "tests/fixtures/tokenizer/gemma4-tokenizer.json.xz", type=pathlib.Path,
-                        help="tokenizer.json, may be xz-compressed")
+    parser.add_argument("--tokenizer", type=pathlib.Path, help="tokenizer.json (default: Gemma 4's, of the tests)")
     parser.add_argument("--rounds", default=3, type=int)
     arguments = parser.parse_args()
 
     (WORK / "model").mkdir(parents=True, exist_ok=True)
     tokenizer = WORK / "model" / "tokenizer.json"
-    opened = lzma.open if arguments.tokenizer.suffix == ".xz" else open
-    with opened(arguments.tokenizer, "rb") as file:
-        tokenizer.write_bytes(file.read())
+    tokenizer.write_bytes(arguments.tokenizer.read_bytes() if arguments.tokenizer else random_model.tokenizer_json())
     text = WORK / "mixed.txt"
     text.write_bytes(mixed_text())
 

@@ -144,8 +144,8 @@ std::optional<std::string> assistant_of(const engine::ModelOptions& model) {
 }
 
 // Without towers whose tensors the checkpoint does not have.
-codegen::Model model_of(const Checkpoint& checkpoint, const std::string& assistant) {
-  codegen::Model model = codegen::read_model(checkpoint.folder(), assistant, "");
+codegen::Model model_of(const Checkpoint& checkpoint, const std::vector<std::string>& drafters) {
+  codegen::Model model = codegen::read_model(checkpoint.folder(), drafters);
   if (!link::holds_tower(checkpoint, graph::Owner::vision)) model.vision.reset();
   if (!link::holds_tower(checkpoint, graph::Owner::audio)) model.audio.reset();
   return model;
@@ -206,7 +206,9 @@ CutReport cut(const CutOptions& options) {
   const Kit kit = Kit::find(options.compiler);
   const std::optional<std::string> assistant = assistant_of(options.model);
   Checkpoint checkpoint = Checkpoint::open(folder);
-  const codegen::Built built(model_of(checkpoint, assistant.value_or("")));
+  std::vector<std::string> drafters;
+  if (assistant) drafters.push_back(*assistant);
+  const codegen::Built built(model_of(checkpoint, drafters));
   link::Options resolved = options.model.link;
   resolved.numeric = options.model.numeric.value_or(link::usual_numeric(built.graph()));
   link::Program program = link::link(

@@ -91,7 +91,7 @@ const suite<"fusion"> fusion = [] {
     Random random(1);
     for (const auto& entry : std::filesystem::directory_iterator(kRoot + "/graphs")) {
       if (entry.path().extension() != ".json") continue;
-      const codegen::Model model = codegen::read_model(entry.path().string(), "", "");
+      const codegen::Model model = codegen::read_model(entry.path().string(), {});
       codegen::Weights weights;
       std::vector<Lowered> segments;
       for (int id = 0; id < graph::kSegmentCount; ++id) segments.push_back(lower(model, static_cast<graph::SegmentId>(id), weights));

@@ -85,7 +85,7 @@ const char* const kGoldenCases[] = {"two-64", "one-64", "one-128", "window-128",
 const suite<"golden attention"> golden_attention = [] {
   const auto ways = all_ways();
   "golden attention"_test = [&] {
-    const Expected golden(kFixtures + "/kv/attention.safetensors");
+    const Expected golden(kFixtures + "/kv/attention.safetensors.xz");
     for (const char* name : kGoldenCases)
       for (const KvCode code : {KvCode::q8, KvCode::q4}) {
         const GoldenCase one(golden, name, code);
@@ -99,7 +99,7 @@ const suite<"golden attention"> golden_attention = [] {
   };
 
   "a wrong norm, a shifted or badly paired turn are seen"_test = [&] {
-    const Expected golden(kFixtures + "/kv/attention.safetensors");
+    const Expected golden(kFixtures + "/kv/attention.safetensors.xz");
     for (const char* name : {"one-64", "one-128", "one-512"}) {
       const auto expected = golden.floats(std::string(name) + ".out.q8");
       GoldenCase norm(golden, name, KvCode::q8);

@@ -71,7 +71,7 @@ link::KvStores stores_of(KvCode values, int d, int turned) {
 
 const suite<"kv codes"> kv_codes = [] {
   "rows are coded as in the golden data, and as defined"_test = [] {
-    const Expected golden(kFixtures + "/kv/parts.safetensors");
+    const Expected golden(kFixtures + "/kv/parts.safetensors.xz");
     for (const std::size_t n : {16u, 32u, 64u, 128u, 256u, 512u}) {
       const std::string name = std::to_string(n);
       const auto input = golden.floats(name + ".input"), rotated = golden.floats(name + ".rotated");
@@ -97,7 +97,7 @@ const suite<"kv codes"> kv_codes = [] {
   };
 
   "codes are restored to what they stand for"_test = [] {
-    const Expected golden(kFixtures + "/kv/parts.safetensors");
+    const Expected golden(kFixtures + "/kv/parts.safetensors.xz");
     for (const std::size_t n : {64u, 512u})
       for (int row = 0; row < kGoldenRows; ++row) {
         Floats y = row_of(golden.floats(std::to_string(n) + ".input"), row, n);

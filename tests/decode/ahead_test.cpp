@@ -25,7 +25,7 @@ using decode::StopReason;
 using Tokens = std::vector<std::int32_t>;
 
 const Pair kPair = fixture_pairs().front();
-const Expected kExpected(kPair.assistant + "/rounds.safetensors");
+const Expected kExpected(kPair.assistant + "/rounds.safetensors.xz");
 const Tokens kPrompt = kExpected.ids("prompt0.input_ids"), kOther = kExpected.ids("prompt1.input_ids");
 const graph::Sampling kUsual{.temperature = 1.0f, .top_k = 64, .top_p = 0.95f, .seed = 72};
 const graph::Sampling kPenalties{.repetition = 1.2f, .presence = 0.3f, .frequency = 0.5f, .temperature = 0.8f, .seed = 73};

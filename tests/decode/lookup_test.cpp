@@ -140,7 +140,7 @@ const suite<"lookup"> lookup_suite = [] {
   "a text that was predicted is accepted, and no prediction changes it"_test = [] {
     const Pair pair = fixture_pairs().front();
     Loaded model(pair.target, {.context_tokens = 256});
-    const Ids prompt = Expected(pair.assistant + "/rounds.safetensors").ids("prompt0.input_ids");
+    const Ids prompt = Expected(pair.assistant + "/rounds.safetensors.xz").ids("prompt0.input_ids");
     decode::Speculation speculation({{[] { return std::make_unique<Lookup>(256); }, {}}}, 7);
     std::int64_t accepted = 0;
     const auto text_with = [&](const Ids& prediction, float temperature, bool drafts) {

@@ -79,7 +79,7 @@ bool close(std::span<const float> ours, std::span<const float> expected, float t
 const suite<"recorded rounds"> recorded = [] {
   for (const Pair& pair : fixture_pairs())
     boost::ut::test("recorded rounds of " + pair.name) = [pair] {
-      const Expected expected(pair.assistant + "/rounds.safetensors");
+      const Expected expected(pair.assistant + "/rounds.safetensors.xz");
       for (int prompt = 0; prompt < 2; ++prompt)
         for (const int k : {1, 2, 4}) {
           const std::string at = "prompt" + std::to_string(prompt) + ".", where = at + "k" + std::to_string(k) + ".";

@@ -25,7 +25,7 @@ using decode::StopReason;
 using Tokens = std::vector<std::int32_t>;
 
 const Pair kPair = fixture_pairs().front();
-const Tokens kPrompt = Expected(kPair.assistant + "/rounds.safetensors").ids("prompt0.input_ids");
+const Tokens kPrompt = Expected(kPair.assistant + "/rounds.safetensors.xz").ids("prompt0.input_ids");
 
 Tokens plain_text(Loaded& model, int count) {
   Session session(model.program, *model.executor);

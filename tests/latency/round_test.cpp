@@ -156,7 +156,7 @@ constexpr std::string_view kTools = R"([{"type":"function","function":{"name":"l
 const suite<"rounds wait for nobody"> rounds = [] {
   "a round neither allocates nor calls the system"_test = [] {
     const Pair pair = fixture_pairs().front();
-    const Text text{pair, Expected(pair.assistant + "/rounds.safetensors").ids("prompt0.input_ids")};
+    const Text text{pair, Expected(pair.assistant + "/rounds.safetensors.xz").ids("prompt0.input_ids")};
     for (const int threads : {1, 2}) play_all(threads, text, "free");
   };
 

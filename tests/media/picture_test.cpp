@@ -50,7 +50,7 @@ const suite<"pictures"> pictures = [] {
   };
 
   "patches are cut as the fixtures say, and positions are rows and columns"_test = [] {
-    const Expected expected(kFixtures + "/images/expected.safetensors");
+    const Expected expected(kFixtures + "/images/expected.safetensors.xz");
     simdjson::dom::parser parser;
     std::size_t positions = 0;
     for (const auto& [key, of] : simdjson::dom::object(parser.load(kFixtures + "/images/expected.json"))) {

@@ -131,7 +131,7 @@ suite<"codes on the device"> codes_suite = [] {
     for (const int d : {64, 512})
       for (const int pairs : {0, d / 8})
         test("stored rows of " + std::to_string(d) + (code == KvCode::q4 ? ", q4" : ", q8") + (pairs ? ", one store" : "")) = [=] {
-          const auto input = Expected(kFixtures + "/kv/parts.safetensors").floats(std::to_string(d) + ".input");
+          const auto input = Expected(kFixtures + "/kv/parts.safetensors.xz").floats(std::to_string(d) + ".input");
           constexpr int kRows = 28, kCapacity = 128;
           const bool one = pairs > 0;
           Random random(7);
@@ -182,7 +182,7 @@ suite<"codes on the device"> codes_suite = [] {
         };
 
   "golden attention on the device"_test = [] {
-    const Expected golden(kFixtures + "/kv/attention.safetensors");
+    const Expected golden(kFixtures + "/kv/attention.safetensors.xz");
     for (const std::string name : {"two-64", "one-64", "one-128", "window-128", "two-512", "one-512", "flat-64", "sharp-64"})
       for (const KvCode code : {KvCode::q8, KvCode::q4}) {
         const auto numbers = golden.ids(name + ".shape");  // D, turned pairs, one store, heads, K/V heads, rows, window

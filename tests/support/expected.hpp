@@ -9,14 +9,19 @@
 #include <vector>
 
 #include "checkpoint/safetensors.hpp"
+#include "support/unpack.hpp"
 
 namespace lapidary::test {
 
 class Expected {
  public:
   explicit Expected(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    bytes_.assign(std::istreambuf_iterator<char>(file), {});
+    if (path.ends_with(".xz")) {
+      bytes_ = unpacked(path);
+    } else {
+      std::ifstream file(path, std::ios::binary);
+      bytes_.assign(std::istreambuf_iterator<char>(file), {});
+    }
     tensors_ = parse_safetensors(std::as_bytes(std::span(bytes_)), path);
   }
 
@@ -49,7 +54,7 @@ class Expected {
     return values;
   }
 
-  std::vector<char> bytes_;
+  std::string bytes_;
   std::vector<NamedTensor> tensors_;
 };
 

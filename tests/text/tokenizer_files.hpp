@@ -2,36 +2,29 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "support/cases.hpp"
+#include "support/unpack.hpp"
 #include "text/tokenizer.hpp"
 #include "text/value.hpp"
 
 namespace lapidary::test {
 
-inline std::string unpacked(const std::string& path) {
-  FILE* pipe = ::popen(("xz -dc '" + path + "'").c_str(), "r");
-  std::string content;
-  std::array<char, 1 << 16> block;
-  for (std::size_t bytes; (bytes = std::fread(block.data(), 1, block.size(), pipe)) > 0;) content.append(block.data(), bytes);
-  if (::pclose(pipe) != 0) fail(ErrorKind::io, path, "xz cannot unpack it");
-  return content;
+inline text::Tokenizer packed_tokenizer(const std::string& name) {
+  return text::Tokenizer::parse(unpacked(kFixtures + "/tokenizer/tokenizers.tar.xz", name), name);
 }
 
 inline const text::Tokenizer& gemma3() {
-  static const auto tokenizer =
-      text::Tokenizer::parse(unpacked(kFixtures + "/tokenizer/gemma3-tokenizer.json.xz"), "gemma3-tokenizer.json");
+  static const auto tokenizer = packed_tokenizer("gemma3-tokenizer.json");
   return tokenizer;
 }
 
 inline const text::Tokenizer& gemma4() {
-  static const auto tokenizer =
-      text::Tokenizer::parse(unpacked(kFixtures + "/tokenizer/gemma4-tokenizer.json.xz"), "gemma4-tokenizer.json");
+  static const auto tokenizer = packed_tokenizer("gemma4-tokenizer.json");
   return tokenizer;
 }
 

@@ -52,7 +52,7 @@ class DFlashLowering : Primitives {
   ValueId rope_angles() {
     const ValueId angles = value("angles", shape_.head_dim);
     add(Primitive::rope_angles, {}, {angles}, {}, {.n = {shape_.head_dim}, .head_dim = shape_.head_dim}).constants =
-        model_.frequencies_of(shape_);
+        model_.frequencies_of(graph::Rope{.theta = shape_.rope_theta}, shape_.head_dim);
     return angles;
   }
 

@@ -1,14 +1,14 @@
 // lapidary-codegen: turns the description of a Gemma 4 model into the constexpr tables of its graph.
 //
-//   lapidary-codegen graph PATH[+ASSISTANT[+DFLASH]] SYMBOL OUT.cpp [OUT.txt]
+//   lapidary-codegen graph PATH[+DRAFTER...] SYMBOL OUT.cpp [OUT.txt]
 //   lapidary-codegen registry OUT.cpp SYMBOL...
 //
-// PATH and its drafters (either may be empty) are graph descriptions (graphs/*.json), config.json files or checkpoint folders. OUT.txt receives the
-// human-readable listing.
-#include <array>
+// PATH is a graph description (graphs/*.json), a config.json file or a checkpoint folder, DRAFTER the config or folder of one of its
+// drafters. OUT.txt receives the human-readable listing.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <ranges>
 #include <sstream>
 
 #include "checkpoint/error.hpp"
@@ -27,10 +27,9 @@ void write_file(const std::string& path, const std::string& text) {
 
 int run(std::vector<std::string> args) {
   if (args.size() >= 4 && args[0] == "graph") {
-    std::array<std::string, 3> paths;  // of the target and its drafters
-    std::istringstream all(args[1]);
-    for (std::string& path : paths) std::getline(all, path, '+');
-    const Built built(read_model(paths[0], paths[1], paths[2]));
+    std::vector<std::string> paths;
+    for (const auto part : std::views::split(args[1], '+')) paths.emplace_back(part.begin(), part.end());
+    const Built built(read_model(paths.front(), {paths.begin() + 1, paths.end()}));
     std::ostringstream code, listing;
     emit_graph(code, built.graph(), args[2]);
     write_file(args[3], code.str());
@@ -45,7 +44,7 @@ int run(std::vector<std::string> args) {
     return 0;
   }
   fail(ErrorKind::usage, "codegen",
-       "expected 'graph PATH[+ASSISTANT[+DFLASH]] SYMBOL OUT.cpp [OUT.txt]' or 'registry OUT.cpp SYMBOL...'");
+       "expected 'graph PATH[+DRAFTER...] SYMBOL OUT.cpp [OUT.txt]' or 'registry OUT.cpp SYMBOL...'");
 }
 
 }  // namespace

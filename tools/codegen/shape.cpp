@@ -28,12 +28,14 @@ std::vector<float> rope_frequencies(const graph::Rope& rope, std::int32_t head_d
   return values;
 }
 
+void add_frequencies(Model& model, const graph::Rope& rope, std::int32_t head_dim) {
+  if (model.frequencies_of(rope, head_dim) == graph::kNone)
+    model.frequencies.push_back({rope, head_dim, rope_frequencies(rope, head_dim)});
+}
+
 void add_frequencies(Model& model, const graph::Shape& shape) {
-  for (const graph::LayerShape& layer : shape.each_layer()) {
-    const graph::Rope& rope = shape.rope[static_cast<int>(layer.kind)];
-    if (model.frequencies_of(shape, layer) == graph::kNone)
-      model.frequencies.push_back({rope, layer.head_dim, rope_frequencies(rope, layer.head_dim)});
-  }
+  for (const graph::LayerShape& layer : shape.each_layer())
+    add_frequencies(model, shape.rope[static_cast<int>(layer.kind)], layer.head_dim);
 }
 
 std::vector<float> grid_frequencies(const graph::VisionShape& vision) {
@@ -58,10 +60,7 @@ void derive(Model& model) {
   model.inverse_root_hidden = static_cast<float>(1.0 / std::sqrt(shape.hidden));
   add_frequencies(model, shape);
   if (model.assistant) add_frequencies(model, model.assistant->text);
-  if (model.dflash && model.frequencies_of(*model.dflash) == graph::kNone) {
-    const graph::Rope rope{.theta = model.dflash->rope_theta};
-    model.frequencies.push_back({rope, model.dflash->head_dim, rope_frequencies(rope, model.dflash->head_dim)});
-  }
+  if (model.dflash) add_frequencies(model, {.theta = model.dflash->rope_theta}, model.dflash->head_dim);
   if (model.vision) model.grid_frequencies = grid_frequencies(*model.vision);
   if (model.audio) model.distance_frequencies = distance_frequencies(*model.audio);
 }
@@ -78,16 +77,16 @@ std::int32_t parameter(simdjson::dom::object description, const char* key, std::
   return static_cast<std::int32_t>(value);
 }
 
-graph::AssistantShape assistant_of(std::string_view json, const std::string& where) {
+void add_drafter(Model& model, std::string_view json, const std::string& where) {
   const Config config = parse_config(json, where);
-  if (!config.assistant) fail(ErrorKind::unsupported, where, "model_type, expected an assistant, got " + config.model_type);
-  return *config.assistant;
-}
-
-graph::DFlashShape dflash_of(std::string_view json, const std::string& where) {
-  const Config config = parse_config(json, where);
-  if (!config.dflash) fail(ErrorKind::unsupported, where, "architectures, expected a DFlash drafter, got " + config.model_type);
-  return *config.dflash;
+  if (!config.assistant && !config.dflash)
+    fail(ErrorKind::unsupported, where, "model_type, expected a drafter, got " + config.model_type);
+  if (config.assistant ? model.assistant.has_value() : model.dflash.has_value())
+    fail(ErrorKind::unsupported, where, "expected one drafter of a kind, got two");
+  if (config.assistant) check_pair(model.shape, *config.assistant, where);
+  if (config.dflash) check_pair(model.shape, *config.dflash, where);
+  if (config.assistant) model.assistant = config.assistant;
+  if (config.dflash) model.dflash = config.dflash;
 }
 
 std::string config_text(const std::string& path) {
@@ -103,18 +102,14 @@ std::string name_from(const std::string& path) {
 
 }  // namespace
 
-std::int16_t Model::find_frequencies(const graph::Rope& rope, std::int32_t head_dim) const {
+std::int16_t Model::frequencies_of(const graph::Rope& rope, std::int32_t head_dim) const {
   for (std::size_t i = 0; i < frequencies.size(); ++i)
     if (frequencies[i].rope == rope && frequencies[i].head_dim == head_dim) return static_cast<std::int16_t>(i);
   return graph::kNone;
 }
 
 std::int16_t Model::frequencies_of(const graph::Shape& shape, const graph::LayerShape& layer) const {
-  return find_frequencies(shape.rope[static_cast<int>(layer.kind)], layer.head_dim);
-}
-
-std::int16_t Model::frequencies_of(const graph::DFlashShape& dflash) const {
-  return find_frequencies({.theta = dflash.rope_theta}, dflash.head_dim);
+  return frequencies_of(shape.rope[static_cast<int>(layer.kind)], layer.head_dim);
 }
 
 std::vector<std::span<const float>> Model::constants() const {
@@ -125,7 +120,7 @@ std::vector<std::span<const float>> Model::constants() const {
   return all;
 }
 
-Model read_model(const std::string& path, const std::string& assistant, const std::string& dflash) {
+Model read_model(const std::string& path, const std::vector<std::string>& drafters) {
   const std::string text = config_text(path);
   simdjson::dom::parser parser;
   simdjson::dom::element root;
@@ -147,16 +142,10 @@ Model read_model(const std::string& path, const std::string& assistant, const st
   model.chunk_max = parameter(description, "chunk_max",
                               model.shape.bidirectional_images ? kLargestImageBlock : kDefaultChunk, 4096, path);
   model.verify_max = parameter(description, "verify_max", graph::kMaxVerifyRows, graph::kMaxVerifyRows, path);
-  if (!assistant.empty())
-    model.assistant = assistant_of(config_text(assistant), assistant);
-  else if (!description["assistant"].get(part))
-    model.assistant = assistant_of(std::string(simdjson::minify(part)), path + ": assistant");
-  if (model.assistant) check_pair(model.shape, *model.assistant, path);
-  if (!dflash.empty())
-    model.dflash = dflash_of(config_text(dflash), dflash);
-  else if (!description["dflash"].get(part))
-    model.dflash = dflash_of(std::string(simdjson::minify(part)), path + ": dflash");
-  if (model.dflash) check_pair(model.shape, *model.dflash, path);
+  for (const std::string& drafter : drafters) add_drafter(model, config_text(drafter), drafter);
+  if (drafters.empty())
+    for (const char* key : {"assistant", "dflash"})
+      if (!description[key].get(part)) add_drafter(model, std::string(simdjson::minify(part)), path + ": " + key);
   derive(model);
   return model;
 }

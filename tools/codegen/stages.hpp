@@ -35,10 +35,9 @@ struct Model {
   };
   std::vector<Frequencies> frequencies;  // one entry for each (rope, head_dim) in use
 
-  // Into `frequencies`: those of a layer of this model or its assistant, those of its DFlash drafter.
+  // Into `frequencies`: those of a layer of this model or its drafters; kNone where there are none.
   std::int16_t frequencies_of(const graph::Shape& shape, const graph::LayerShape& layer) const;
-  std::int16_t frequencies_of(const graph::DFlashShape& dflash) const;
-  std::int16_t find_frequencies(const graph::Rope& rope, std::int32_t head_dim) const;  // kNone where there are none
+  std::int16_t frequencies_of(const graph::Rope& rope, std::int32_t head_dim) const;
 
   // Those of the towers: of a patch's column or row [head_dim / 4], of a frame's distance [hidden / 2]; empty where there is none.
   std::vector<float> grid_frequencies, distance_frequencies;
@@ -99,8 +98,8 @@ struct Placed {
   std::array<std::int64_t, graph::kRegionCount> region_bytes{};
 };
 
-// `path`: a graph description, a config.json, or a checkpoint folder; the drafters likewise or empty.
-Model read_model(const std::string& path, const std::string& assistant, const std::string& dflash);
+// `path`: a graph description, a config.json, or a checkpoint folder; `drafters`: configs or folders, instead of those that a description has.
+Model read_model(const std::string& path, const std::vector<std::string>& drafters);
 Lowered lower(const Model& model, graph::SegmentId segment, Weights& weights);
 // The buffers that all segments of a text have, under their pinned ids.
 std::vector<Value> pinned_values(const Model& model);
