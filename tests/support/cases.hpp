@@ -36,7 +36,7 @@ std::string outcome_of(Call&& call) {
   return error ? std::string(name_of(error->kind)) : "ok";
 }
 
-// One entry of fixtures/bad/manifest.json.
+// One entry of a manifest in fixtures/bad.
 struct Case {
   std::string path;
   std::string expect;       // the kind of error, or "ok"
@@ -44,10 +44,10 @@ struct Case {
   std::string mentions;     // what the message must contain
 };
 
-inline std::vector<Case> cases_about(std::string_view subject) {
+inline std::vector<Case> cases_about(std::string_view subject, std::string_view manifest = "manifest.json") {
   simdjson::dom::parser parser;
   std::vector<Case> cases;
-  for (const simdjson::dom::element entry : parser.load(kFixtures + "/bad/manifest.json")["cases"]) {
+  for (const simdjson::dom::element entry : parser.load(kFixtures + "/bad/" + std::string(manifest))["cases"]) {
     const auto text = [&](const char* key) {
       std::string_view value;
       return entry[key].get(value) ? std::string() : std::string(value);
