@@ -9,6 +9,7 @@
 #include "support/expected.hpp"
 #include "support/model.hpp"
 #include "support/pairs.hpp"
+#include "support/random.hpp"
 
 namespace lapidary::test {
 namespace {
@@ -126,7 +127,7 @@ std::vector<DFlashPair> dflash_pairs() {
 const suite<"dflash values"> values = [] {
   for (const DFlashPair& pair : dflash_pairs())
     boost::ut::test("context and blocks of " + pair.name) = [pair] {
-      const Expected expected(pair.dflash + "/expected.safetensors");
+      const Expected expected(pair.dflash + "/expected.safetensors.xz");
       const RecordedPrompt prompt = recorded_prompts(pair.dflash)[2];
       for (const int chunk : {0, 24}) {
         Loaded model(pair.target, {.context_tokens = 256, .chunk_rows = chunk}, 1, "", pair.dflash);
@@ -168,7 +169,7 @@ const suite<"dflash values"> values = [] {
 const suite<"dflash rounds"> rounds = [] {
   for (const DFlashPair& pair : dflash_pairs())
     boost::ut::test("recorded rounds of the block drafter of " + pair.name) = [pair] {
-      const Expected expected(pair.dflash + "/expected.safetensors");
+      const Expected expected(pair.dflash + "/expected.safetensors.xz");
       const std::vector<RecordedPrompt> prompts = recorded_prompts(pair.dflash);
       Loaded model(pair.target, {.context_tokens = 256, .chunk_rows = 24}, 2, "", pair.dflash);
       std::size_t played = 0;
@@ -210,6 +211,84 @@ const suite<"dflash rounds"> rounds = [] {
           ++played;
         }
       expect(played >= 15_u) << pair.name;
+    };
+};
+
+// K and V that the drafter has of a position.
+std::vector<float> context_at(const Loaded& model, int slot, std::int32_t position) {
+  const graph::Graph& graph = *model.program.graph;
+  std::vector<float> all, key(static_cast<std::size_t>(graph.dflash->head_dim)), value(key.size());
+  for (int l = 0; l < graph.dflash->layer_count; ++l)
+    for (int head = 0; head < graph.dflash->kv_heads; ++head) {
+      model.executor->read_kv(slot, graph.shape.layer_count + l, head, position, key, value);
+      all.insert(all.end(), key.begin(), key.end());
+      all.insert(all.end(), value.begin(), value.end());
+    }
+  return all;
+}
+
+const suite<"dflash context"> context = [] {
+  for (const link::Numeric numeric : {link::Numeric::exact, link::Numeric::fast})
+    boost::ut::test(std::string("whatever came between, text and context are as from one prompt, in the ") + std::string(name_of(numeric)) + " mode") = [numeric] {
+      const Pair pair = fixture_pairs().front();
+      constexpr std::int32_t kContext = 400;
+      Loaded model(pair.target, {.context_tokens = kContext, .chunk_rows = 16, .sessions = 3, .numeric = numeric}, 2, pair.assistant, pair.dflash);
+      Random random(23);
+      std::vector<std::int32_t> text;  // the prompt, and what is greedily chosen after it
+      for (int i = 0; i < 30; ++i) text.push_back(4 + random.below(240));
+      decode::Session plain(model.program, *model.executor, 2);
+      plain.prefill(text);
+      for (const std::int32_t token : decode::greedy(plain, kContext - 40)) text.push_back(token);
+
+      decode::Session first(model.program, *model.executor, 0), second(model.program, *model.executor, 1);
+      decode::Session* session = &first;
+      const auto read_to = [&](std::int32_t length) {
+        session->prefill(std::span(text).subspan(static_cast<std::size_t>(session->length()), static_cast<std::size_t>(length - session->length())));
+      };
+      read_to(30);
+      int rounds = 0, compared = 0;
+      for (int action = 0; action < 400; ++action) {
+        if (session->length() > kContext - 60) {
+          session->rollback(0);
+          read_to(20 + random.below(60));
+        }
+        switch (random.below(12)) {
+          case 0: {  // goes back, and on with a prompt
+            const std::int32_t to = session->length() - random.below(20);
+            if (!session->can_rollback(to)) break;
+            session->rollback(to);
+            read_to(to + 1 + random.below(30));
+            break;
+          }
+          case 1:
+            read_to(session->length() + 1 + random.below(40));
+            break;
+          case 2: {  // goes on in another session
+            decode::Session& other = session == &first ? second : first;
+            other.copy(*session, session->length());
+            session = &other;
+            break;
+          }
+          case 3: {
+            const link::SlotMarks marks = *session->memory().marks;
+            expect(eq(marks.context_end, session->length()));
+            decode::Session fresh(model.program, *model.executor, 2);
+            fresh.prefill(session->tokens());
+            const int seen = model.program.graph->dflash->window;
+            for (std::int32_t p = std::max(marks.context_begin, session->length() - seen + 1); p < session->length(); ++p, ++compared)
+              expect(context_at(model, session == &first ? 0 : 1, p) == context_at(model, 2, p)) << "position" << p << "action" << action;
+            break;
+          }
+          default: {
+            const int kind = random.below(3), k = kind == 0 ? 0 : 1 + random.below(7);
+            expect(fatal(session->begin_round({.count = k, .block = kind == 1 && k > 0}, nullptr, {})));
+            session->end_round();
+            ++rounds;
+          }
+        }
+        expect(fatal(std::ranges::equal(session->tokens(), std::span(text).first(static_cast<std::size_t>(session->length()))))) << action;
+      }
+      expect(rounds > 150 && compared > 150) << rounds << compared;
     };
 };
 

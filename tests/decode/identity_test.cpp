@@ -30,9 +30,9 @@ constexpr int kTokens = kSlowBuild ? 40 : 320;
 constexpr std::int64_t kRounds = kSlowBuild ? 1'000 : 10'000;
 
 enum class Setting { greedy, warm, usual, penalties, schema, calls };
-enum class Source { mtp, lookup, random, wrong, oracle, automatic };
+enum class Source { mtp, dflash, lookup, random, wrong, oracle, automatic };
 constexpr const char* kSettingNames[] = {"greedy", "T 0.7", "T 1 top-k top-p", "penalties", "schema", "calls"};
-constexpr const char* kSourceNames[] = {"mtp", "lookup", "random", "wrong", "oracle", "auto"};
+constexpr const char* kSourceNames[] = {"mtp", "dflash", "lookup", "random", "wrong", "oracle", "auto"};
 
 // Too many items to be finished within kTokens.
 constexpr std::string_view kSchema = R"({"type":"array","minItems":900,"maxItems":1000,"items":{"anyOf":[
@@ -53,7 +53,7 @@ struct Subject {
   Loaded& model(int threads, link::Numeric numeric, const link::KvFormat* kv) {
     auto& model = models[{threads, numeric, kv}];
     const link::Options options{.context_tokens = 512, .chunk_rows = 16, .numeric = numeric, .kv = kv};
-    if (!model) model = std::make_unique<Loaded>(pair.target, options, threads, pair.assistant);
+    if (!model) model = std::make_unique<Loaded>(pair.target, options, threads, pair.assistant, pair.dflash);
     return *model;
   }
 };
@@ -157,15 +157,21 @@ Speculation speculation_of(const Case& c, Subject& subject, const Output& plain)
     });
   };
   const auto add_assistant = [&] { add([] { return std::make_unique<decode::Assistant>(); }); };
+  const auto add_dflash = [&] {
+    const int block = subject.model(c.threads, c.numeric, c.kv).program.graph->dflash->block;
+    sources.push_back({[block] { return std::make_unique<decode::DFlash>(block); }, {.block = true}});
+  };
   const auto add_lookup = [&] { add([] { return std::make_unique<decode::Lookup>(512); }); };
   switch (static_cast<Source>(c.source)) {
     case Source::mtp: add_assistant(); break;
+    case Source::dflash: add_dflash(); break;
     case Source::lookup: add_lookup(); break;
     case Source::random: add_test(TestDraftKind::random); break;
     case Source::wrong: add_test(TestDraftKind::wrong); break;
     case Source::oracle: add_test(TestDraftKind::oracle); break;
     case Source::automatic:
       add_assistant();
+      add_dflash();
       add_lookup();
       return Speculation(std::move(sources));
   }
@@ -173,7 +179,7 @@ Speculation speculation_of(const Case& c, Subject& subject, const Output& plain)
 }
 
 constexpr int kTinyPairs = 6;
-constexpr std::array kSizes = {kTinyPairs + 1, 6, 6, 7, 2, 2, 3};  // subjects, settings, sources, k - 1, threads - 1, numeric modes, K/V
+constexpr std::array kSizes = {kTinyPairs + 1, 6, 7, 7, 2, 2, 3};  // subjects, settings, sources, k - 1, threads - 1, numeric modes, K/V
 constexpr const link::KvFormat* kKv[] = {nullptr, &link::kKvQ8, &link::kKvQ4};
 constexpr int kProperties = kSizes.size();
 using Values = std::array<int, kSizes.size()>;
@@ -249,7 +255,7 @@ class Checker {
                 static_cast<long long>(rounds_));
     std::fflush(stdout);
     // What `auto` does depends on the clock.
-    for (const Source source : {Source::mtp, Source::lookup, Source::random, Source::oracle})
+    for (const Source source : {Source::mtp, Source::dflash, Source::lookup, Source::random, Source::oracle})
       expect(accepted_[static_cast<std::size_t>(source)] > 0) << name << kSourceNames[static_cast<std::size_t>(source)];
     expect(accepted_[static_cast<std::size_t>(Source::wrong)] == 0_i64) << name;
     std::ptrdiff_t calls = 0;
@@ -269,7 +275,7 @@ class Checker {
   std::map<int, std::unique_ptr<Subject>> subjects_;
   std::map<std::tuple<int, int, link::Numeric, const link::KvFormat*>, Output> plain_;  // by subject, setting, mode and K/V
   std::int64_t runs_ = 0, rounds_ = 0;
-  std::array<std::int64_t, 6> accepted_{};       // drafts, by source
+  std::array<std::int64_t, 7> accepted_{};       // drafts, by source
 };
 
 const suite<"identity"> identity = [] {

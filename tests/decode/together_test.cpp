@@ -53,7 +53,7 @@ std::shared_ptr<const text::Grammar> schema() {
 }
 
 // What one of the sessions does, and what became of it alone.
-enum class Source { none, assistant, lookup, oracle, wrong, random };
+enum class Source { none, assistant, dflash, lookup, oracle, wrong, random };
 struct Text {
   graph::Sampling sampling{};
   bool constrained = false;
@@ -81,6 +81,8 @@ std::vector<Text> texts() {
       {.sampling = {.suppressed = kSuppressed, .repetition = 1.3f}, .source = Source::wrong, .k = 2, .prompt_tokens = 64},
       {.sampling = kWarm, .source = Source::lookup, .k = 4, .prompt_tokens = 29},
       {.source = Source::assistant, .prompt_tokens = 18},
+      {.sampling = kWarm, .source = Source::dflash, .k = 2, .prompt_tokens = 23},
+      {.sampling = kPenalties, .constrained = true, .source = Source::dflash, .k = 3, .prompt_tokens = 70},
   };
   Random random(17);
   for (Text& text : all)
@@ -96,6 +98,7 @@ Speculation drafting(const Text& text, std::optional<int> k) {
   switch (text.source) {
     case Source::none: return Speculation();
     case Source::assistant: sources.push_back({[] { return std::make_unique<decode::Assistant>(); }, {}}); break;
+    case Source::dflash: sources.push_back({[] { return std::make_unique<decode::DFlash>(8); }, {.block = true}}); break;
     case Source::lookup: sources.push_back({[] { return std::make_unique<decode::Lookup>(256); }, {}}); break;
     case Source::oracle: sources.push_back({scripted(TestDraftKind::oracle), {}}); break;
     case Source::wrong: sources.push_back({scripted(TestDraftKind::wrong), {}}); break;
@@ -184,11 +187,13 @@ const suite<"together"> together = [] {
       if (pair.name != "dense-4bit" && pair.name != "moe-bf16" && pair.name != "ple-4bit") continue;
       const std::string name = pair.name + (numeric == link::Numeric::fast ? ", fast mode," : "");
       boost::ut::test(name + " says the same to each of two to eight sessions as to one") = [=] {
-        Loaded model(pair.target, {.context_tokens = 128, .chunk_rows = 16, .sessions = kSessions, .numeric = numeric}, 2, pair.assistant);
+        Loaded model(pair.target, {.context_tokens = 128, .chunk_rows = 16, .sessions = kSessions, .numeric = numeric}, 2, pair.assistant,
+                     pair.dflash);
         std::vector<Text> all = texts();
         generate_alone(model, all);
         std::vector<const Text*> order;
         for (const Text& text : all) order.push_back(&text);
+        std::ranges::rotate(order, order.begin() + 2);  // the last ones have a block drafter
         for (const std::size_t count : {std::size_t{8}, 2 + name.size() % 5}) {  // with each model another number
           play(model, *model.executor, std::span(order).first(count), name);
           std::ranges::rotate(order, order.begin() + 3);
