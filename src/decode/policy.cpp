@@ -55,6 +55,12 @@ Decision Policy::choose(std::span<const int> offers) {
     return {};
   }
 
+  // What may yet be lost is for those that have not had their chance.
+  const bool some_untried = [&] {
+    for (int s = 0; s < source_count_; ++s)
+      if (offers[s] > 0 && sources_[s].on && sources_[s].rounds < kTrialRounds) return true;
+    return false;
+  }();
   Decision best;
   double best_gain = 0;
   why_plain_ = "not profitable";
@@ -62,6 +68,7 @@ Decision Policy::choose(std::span<const int> offers) {
     const int most = std::min(offers[s], kmax_);
     if (most <= 0) continue;
     SourceRecord& source = sources_[s];
+    if (!source.on && some_untried) continue;
     const ByDrafts gains = this->gains(s, most);
     if (!consider(source, *std::max_element(gains.begin(), gains.end()))) continue;
 
@@ -73,7 +80,7 @@ Decision Policy::choose(std::span<const int> offers) {
         continue;
       }
       const bool current = s == current_.source && k == current_.k;
-      const double weighted = gains[k] * (on_trial ? kFirst : current ? kKeep : 1.0);
+      const double weighted = gains[k] * (on_trial ? kFirst * (kTrialRounds - source.rounds) : current ? kKeep : 1.0);
       if (weighted > best_gain) best = {s, k}, best_gain = weighted;
     }
   }

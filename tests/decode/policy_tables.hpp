@@ -55,11 +55,11 @@ inline double expected_tokens(const Depths& acceptance, int k) {
   return tokens;
 }
 
-// Tokens per step of the best fixed k, 0 included.
-inline double best_fixed(const CostTable& table, double draft_steps, const Depths& acceptance) {
+// Tokens per step of the best fixed k, 0 included. block: one run makes all drafts.
+inline double best_fixed(const CostTable& table, double draft_steps, const Depths& acceptance, bool block = false) {
   double best = 1;
   for (int k = 1; k <= decode::kMaxDrafts; ++k) {
-    best = std::max(best, expected_tokens(acceptance, k) / (table.steps[k] + k * draft_steps));
+    best = std::max(best, expected_tokens(acceptance, k) / (table.steps[k] + (block ? 1 : k) * draft_steps));
   }
   return best;
 }
@@ -68,6 +68,8 @@ struct SimulatedSource {
   double draft_steps = 0;
   std::function<double(int token, int position)> acceptance;                          // position 0..6
   std::function<int(int token)> offer = [](int) { return decode::kMaxDrafts; };
+  bool block = false;                 // one run makes all drafts
+  double waiting_steps = 0;           // what a run costs besides for each token since the last one, up to 64
 };
 
 struct Simulation {
@@ -109,6 +111,7 @@ struct Simulation {
     Random random(seed);
     Result result;
     double loss = 0, least_loss = 0;
+    int last_run = 0;  // the token at which drafts were made last
     std::optional<decode::Decision> chosen_ahead;
     for (int token = 0; token < tokens;) {
       before_round(policy, token);
@@ -119,7 +122,11 @@ struct Simulation {
       if (runs_ahead) chosen_ahead = policy.choose_ahead(round.offers, round.decision);
       const auto [s, k] = round.decision;
 
-      const double draft_steps = k > 0 ? k * sources[s].draft_steps : 0;
+      double draft_steps = 0;
+      if (k > 0) {
+        draft_steps = (sources[s].block ? 1 : k) * sources[s].draft_steps + sources[s].waiting_steps * std::min(64, token - last_run);
+        last_run = token;
+      }
       const double verify_steps = table(token).steps[k];
       while (round.accepted < k && random.uniform(0, 1) < sources[s].acceptance(token, round.accepted)) ++round.accepted;
       round.steps = verify_steps + draft_steps;

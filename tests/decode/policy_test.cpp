@@ -96,6 +96,21 @@ const suite<"policy, losses"> suite_of_losses = [] {
       };
     }
 
+  "nor with a source that makes a block at once, and then has to catch up with the text"_test = [&] {
+    for_all_costs([&](const CostTable& table, double draft_steps) {
+      for (std::size_t i = 0; i < acceptances.size(); ++i)
+        for (const double waiting_steps : {0.0, 0.002}) {
+          Simulation simulation = steady(table, draft_steps, same(0));
+          simulation.sources[0].acceptance = acceptances[i];
+          simulation.sources[0].block = true;
+          simulation.sources[0].waiting_steps = waiting_steps;
+          Policy policy({.sources = {{.draft_steps = 0.3, .acceptance = 0.7, .block = true}}});
+          const double loss_steps = simulation.run(policy, kTokens, i).worst_loss_steps;
+          expect(loss_steps <= kMaxLoss_steps) << table.name << draft_steps << i << waiting_steps << loss_steps;
+        }
+    });
+  };
+
   // Rounds of more than one row become dearer by 35 %, plain ones do not.
   "a change of the wider rounds alone costs no more"_test = [] {
     for (const CostTable& table : {kCostTables[0], kCostTables[1], kCostTables[2], kCostTables[3]}) {
@@ -161,6 +176,32 @@ const suite<"policy, gains"> suite_of_gains = [] {
         const double share = share_of_best(table, draft_steps, acceptance, steady(table, draft_steps, acceptance), 3);
         expect(share >= 0.95) << table.name << draft_steps << acceptance[0] << share;
       }
+    });
+  };
+
+  "also with blocks, and beside an assistant with the better of the two"_test = [&] {
+    for_all_costs([&](const CostTable& table, double draft_steps) {
+      if (draft_steps > 0.5) return;  // no published one is as dear
+      for (const Depths& acceptance : kAcceptances)
+        for (const double of_assistant : {0.3, 0.75}) {
+          Simulation simulation = steady(table, draft_steps, acceptance);
+          simulation.sources[0].block = true;
+          const decode::SourcePrior block{.draft_steps = draft_steps, .acceptance = 0.7, .block = true};
+          const double best = best_fixed(table, draft_steps, acceptance, true);
+          Policy alone({.sources = {block}});
+          const double rate = simulation.run(alone, kTokens, 1).rate(acceptance);
+          expect(rate >= 0.93 * best) << table.name << draft_steps << acceptance[0] << rate << best;
+
+          simulation.sources.push_back({.draft_steps = 0.11, .acceptance = [=](int, int) { return of_assistant; }});
+          Policy both({.sources = {block, {.draft_steps = 0.11, .acceptance = 0.7}}});
+          const double better = std::max(best, best_fixed(table, 0.11, same(of_assistant)));
+          double tokens = 0, steps = 0;
+          for (const auto& round : simulation.run(both, kTokens, 1).rounds) {
+            tokens += expected_tokens(round.decision.source == 0 ? acceptance : same(of_assistant), round.decision.k);
+            steps += round.steps;
+          }
+          expect(tokens / steps >= 0.9 * better) << table.name << draft_steps << acceptance[0] << of_assistant << tokens / steps << better;
+        }
     });
   };
 
@@ -501,6 +542,15 @@ const suite<"shared rounds"> shared_rounds = [] {
     const Offer offers[] = {offer_of(7, 0.9), offer_of(7, 0.9)};
     const auto shares = share_rows(offers, costs_of(stairs, 8), 8);
     expect(eq(shares[0] + shares[1], 2));
+  };
+
+  "a block is paid for once"_test = [=] {
+    Offer offer = offer_of(7, 0.9);
+    offer.run_s = 0.5;
+    const auto one_by_one = share_rows({&offer, 1}, costs_of(flat, 8), 8);
+    offer.block = true;
+    const auto at_once = share_rows({&offer, 1}, costs_of(flat, 8), 8);
+    expect(eq(one_by_one[0], 3) && eq(at_once[0], 7));
   };
 
   "what a round costs without drafts is learnt first"_test = [=] {

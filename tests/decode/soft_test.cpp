@@ -64,11 +64,12 @@ std::vector<float> logits_anew(Loaded& model, const SoftPrompt& prompt) {
   return last_logits(session, prompt);
 }
 
-enum class Source { none, assistant, lookup };
-constexpr const char* kSourceNames[] = {"no drafts", "assistant", "lookup"};
+enum class Source { none, assistant, dflash, lookup };
+constexpr const char* kSourceNames[] = {"no drafts", "assistant", "dflash", "lookup"};
 
 Speculation drafting(Source source, int k) {
   std::vector<Speculation::SourceKind> sources;
+  if (source == Source::dflash) sources.push_back({[] { return std::make_unique<decode::DFlash>(8); }, {.block = true}});
   if (source == Source::assistant) sources.push_back({[] { return std::make_unique<decode::Assistant>(); }, {}});
   if (source == Source::lookup) sources.push_back({[] { return std::make_unique<decode::Lookup>(kContext); }, {}});
   return Speculation(std::move(sources), k);
@@ -89,7 +90,7 @@ struct Subject {
   std::string name() const { return kind + (numeric == link::Numeric::fast ? ", fast mode" : ""); }
   Loaded load(int chunk_rows = 0, int sessions = 1, int threads = 1) const {
     return Loaded(folder_of(kind), {.context_tokens = kContext, .chunk_rows = chunk_rows, .sessions = sessions, .numeric = numeric}, threads,
-                  kFixtures + "/assistants/" + kind + "-bf16");
+                  kFixtures + "/assistants/" + kind + "-bf16", kFixtures + "/dflash/" + kind + "-bf16");
   }
 };
 
@@ -163,7 +164,7 @@ const suite<"soft tokens"> soft_tokens = [] {
           const graph::Sampling sampling{.temperature = temperature, .seed = 9};
           session.rollback(0);
           const Tokens expected = generate(session, prompt, sampling);
-          for (const Source source : {Source::assistant, Source::lookup})
+          for (const Source source : {Source::assistant, Source::dflash, Source::lookup})
             for (const int k : {1, 3, 7})
               expect(generate(session, prompt, sampling, source, k) == expected)
                   << name << kSourceNames[static_cast<int>(source)] << k << "temperature" << temperature;
