@@ -124,6 +124,9 @@ void run(const ServeFlags& given, const CLI::App& command) {
       fail(ErrorKind::usage, name, "expected nothing beside sockets that were handed over, got one");
   flags.server.access = access_of(flags);
   flags.server.has_page = !flags.no_page;
+  if (flags.server.http.bodies_bytes < flags.server.http.body_bytes)
+    fail(ErrorKind::usage, "--body-memory", "expected at least --max-body, " + std::to_string(flags.server.http.body_bytes) + " bytes, got " +
+                                                std::to_string(flags.server.http.bodies_bytes));
   if (flags.server.shares_prefixes && flags.server.prefix_cache_bytes == std::size_t{0})
     fail(ErrorKind::usage, "--share-prefix-cache", "expected a prefix cache, got --prefix-cache off");
   if (flags.check_config) return print_config(command);
@@ -156,6 +159,8 @@ void add_serve(CLI::App& app) {
   add_number(*command, "--drain-timeout", server.drain_timeout_s, 0.0, 1e6, "seconds for running answers after SIGTERM", "30");
   command->add_option_function<std::string>("--max-body", [flags](const std::string& text) { flags->server.http.body_bytes = parse_bytes("--max-body", text); },
                                             "of a request (default: 32M)")->type_name("BYTES");
+  command->add_option_function<std::string>("--body-memory", [flags](const std::string& text) { flags->server.http.bodies_bytes = parse_bytes("--body-memory", text); },
+                                            "of all requests that are read or wait, with their pictures and sounds (default: 256M)")->type_name("BYTES");
   command->add_option_function<std::string>(
       "--prefix-cache", [flags](const std::string& text) { flags->server.prefix_cache_bytes = text == "off" ? 0 : parse_bytes("--prefix-cache", text); },
       "memory for beginnings of texts that may come again, or off (default: K/V of two sessions)")->type_name("BYTES");

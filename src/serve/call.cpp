@@ -16,6 +16,10 @@ Refusal unavailable(std::string_view code, std::string message) {
   return {.status = 503, .code = code, .message = std::move(message), .retry_after_s = kRetrySeconds};
 }
 
+Refusal queue_full(std::string_view of_what) {
+  return {.status = 429, .code = kQueueFull, .message = "[queue] expected a request later, got more " + std::string(of_what) + " than can wait", .retry_after_s = kRetrySeconds};
+}
+
 Refusal draining() { return unavailable("draining", "[server] it is about to end, expected a request to another one"); }
 
 void Call::wait(std::shared_ptr<Ticket> ticket, Request request) {

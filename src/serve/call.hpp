@@ -18,8 +18,8 @@ class Call {
   enum class State : std::uint8_t { preparing, waiting, running, over };
 
   // `fields`: of its answer, besides the usual ones.
-  Call(std::shared_ptr<Exchange> exchange, RouteInfo route, std::string key_name, std::size_t body_bytes, Response::Fields fields)
-      : exchange_(std::move(exchange)), route_(route), key_name_(std::move(key_name)), body_bytes_(body_bytes), fields_(std::move(fields)) {}
+  Call(std::shared_ptr<Exchange> exchange, RouteInfo route, std::string key_name, Response::Fields fields)
+      : exchange_(std::move(exchange)), route_(route), key_name_(std::move(key_name)), fields_(std::move(fields)) {}
 
   // Its request has been read: the ticket is handed in.
   void wait(std::shared_ptr<Ticket> ticket, Request request);
@@ -37,7 +37,6 @@ class Call {
   Exchange& exchange() { return *exchange_; }
   const RouteInfo& route() const { return route_; }
   const std::string& key_name() const { return key_name_; }
-  std::size_t held_bytes() const { return body_bytes_ + (ticket_ ? ticket_->media_bytes() : 0); }
   int answers_left() const { return ticket_->answers() - answers_ended_; }  // once it has a ticket
 
   int status = 0;                       // that was answered; kClientLeft where nobody was there
@@ -52,7 +51,6 @@ class Call {
   const std::shared_ptr<Exchange> exchange_;
   const RouteInfo route_;
   const std::string key_name_;
-  const std::size_t body_bytes_;
   const Response::Fields fields_;
   std::shared_ptr<Ticket> ticket_;
   Request request_;
@@ -64,9 +62,11 @@ class Call {
 // Of the log alone: there is nobody to answer.
 inline constexpr int kClientLeft = 499;
 inline constexpr int kRetrySeconds = 5;
+inline constexpr std::string_view kQueueFull = "queue_full";
 
 Refusal unavailable(std::string_view code, std::string message);  // 503: later, or elsewhere
 Refusal draining();
+Refusal queue_full(std::string_view of_what);  // 429
 Response response_of(const Refusal& refusal, const RouteInfo& route, const std::string& request_id);
 
 }  // namespace lapidary::serve

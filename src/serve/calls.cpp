@@ -9,8 +9,6 @@
 namespace lapidary::serve {
 namespace {
 
-constexpr std::size_t kMaxWaitingBytes = 256 << 20;  // of bodies, and of what was decoded from them
-
 Request read_request(Route route, const text::Value& body, const Facts& facts) {
   switch (route) {
     case Route::chat: return read_chat(body, facts);
@@ -27,18 +25,12 @@ int Calls::running() const {
 }
 
 // Those that have a session to go to soon do not wait.
-bool Calls::may_wait(std::size_t body_bytes, int others) const {
+bool Calls::may_wait(int others) const {
   int waiting = others, sessions = uses_.model.program.plan.sessions;
-  std::size_t bytes = body_bytes;
-  for (const auto& call : all_) {
-    if (call->state() == Call::State::running) {
-      sessions -= call->answers_left();
-    } else {
-      ++waiting;
-      bytes += call->held_bytes();
-    }
-  }
-  return waiting < uses_.options.queue + std::max(0, sessions) && bytes <= kMaxWaitingBytes;
+  for (const auto& call : all_)
+    if (call->state() == Call::State::running) sessions -= call->answers_left();
+    else ++waiting;
+  return waiting < uses_.options.queue + std::max(0, sessions);
 }
 
 void Calls::begin(std::shared_ptr<Call> call, std::string body) {
@@ -57,10 +49,12 @@ void Calls::begin(std::shared_ptr<Call> call, std::string body) {
     } catch (...) {
       refusal = caught();
     }
-    uses_.http.post([this, call = std::move(call), ticket = std::move(ticket), request = std::move(request), refusal = std::move(refusal)] {
+    uses_.http.post([this, call = std::move(call), body_bytes = body.size(), ticket = std::move(ticket), request = std::move(request), refusal = std::move(refusal)] {
       if (call->state() == Call::State::over) return close(call);
-      if (refusal.status == 0) return submit(call, ticket, std::move(*request));
-      call->refuse(refusal.status == 500 ? uses_.log.mishap(call->exchange().head().request_id, refusal.message) : refusal);
+      const bool has_room = call->exchange().hold(body_bytes + ticket->media_bytes());  // the writer may repeat much of the body
+      if (refusal.status == 0 && has_room) return submit(call, ticket, std::move(*request));
+      if (refusal.status == 500) call->refuse(uses_.log.mishap(call->exchange().head().request_id, refusal.message));
+      else call->refuse(refusal.status != 0 ? refusal : queue_full("pictures and sounds"));
       close(call);
     });
   });

@@ -34,7 +34,7 @@ class Calls {
   Calls(const Uses& uses, std::function<void()> on_end) : uses_(uses), on_end_(std::move(on_end)) {}
 
   // Besides `others`, which wait for the worker.
-  bool may_wait(std::size_t body_bytes, int others) const;
+  bool may_wait(int others) const;
   void begin(std::shared_ptr<Call> call, std::string body);
   void hear(const std::vector<News>& news);
   // Refuses those who wait, and the others when their time is up. Nobody begins after it.

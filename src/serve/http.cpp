@@ -38,7 +38,8 @@ void read_fields(const http::request_header<>& header, Head& head) {
 }  // namespace
 
 Connection::Connection(HttpLoop& loop, Socket socket, bool is_unix, bool turned_away)
-    : loop_(loop), socket_(std::move(socket)), deadline_(loop.io), is_unix_(is_unix), turned_away_(turned_away) {}
+    : loop_(loop), socket_(std::move(socket)), deadline_(loop.io), share_(loop.bodies, loop.limits.bodies_bytes), is_unix_(is_unix),
+      turned_away_(turned_away) {}
 
 void Connection::start() {
   if (!turned_away_) return next_request();
@@ -126,8 +127,16 @@ void Connection::read_body() {
     queued_ += "HTTP/1.1 100 Continue\r\n\r\n";
     send();
   }
-  http::async_read(socket_, buffer_, *parser_, [this, self = shared_from_this()](error_code ec, std::size_t) {
-    if (state_ == State::body) got_body(ec);
+  parser_->eager(true);
+  read_more();
+}
+
+void Connection::read_more() {
+  http::async_read_some(socket_, buffer_, *parser_, [this, self = shared_from_this()](error_code ec, std::size_t) {
+    if (state_ != State::body) return;
+    if (!share_.hold(parser_->get().body().size())) return refuse(overfull_bodies(loop_.limits));
+    if (ec || parser_->is_done()) return got_body(ec);
+    read_more();
   });
 }
 
@@ -144,7 +153,7 @@ void Connection::got_body(error_code ec) {
   state_ = State::answering;
   ended_ = false;
   chunked_ = !head_.http_1_0;
-  auto answer = std::make_shared<Answer>(weak_from_this(), std::exchange(head_, {}));
+  auto answer = std::make_shared<Answer>(weak_from_this(), std::exchange(head_, {}), std::move(share_));
   answer_ = answer;
   loop_.handler.handle(std::move(answer), std::move(body));
   watch();
@@ -154,6 +163,8 @@ void Connection::got_body(error_code ec) {
 void Connection::refuse(const HttpFault& fault) {
   disarm();
   keep_ = false;
+  parser_.reset();  // with what there is of a body
+  share_.hold(0);
   respond(loop_.handler.http_error(fault.status, fault.what, &head_));
 }
 
@@ -287,6 +298,7 @@ void Connection::close() {
   error_code ec;
   socket_.close(ec);
   deadline_.cancel();
+  share_.hold(0);
   loop_.ended(self);
   if (answer) answer->left();
 }

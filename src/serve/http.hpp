@@ -19,6 +19,7 @@ struct HttpLimits {
   std::size_t line_bytes = 8 << 10, head_bytes = 32 << 10;
   int head_fields = 100;
   std::size_t body_bytes = 32 << 20;
+  std::size_t bodies_bytes = 256 << 20;   // of all requests together, with what is made of them: see Exchange::hold()
   double idle_s = 60, head_s = 10, body_s = 30;  // the last two for all of it, however it drips
   double send_s = 30;                     // without progress, while bytes are unsent: the client counts as gone
   std::size_t unsent_bytes = 256 << 10;   // of a stream, until whoever writes should wait: theirs to look at
@@ -58,6 +59,8 @@ class Exchange {
   virtual void write(std::string part) = 0;
   virtual void end_stream() = 0;                       // as a whole
   virtual void cut_stream() = 0;                       // unfinished: the connection ends after what was written
+  // How much memory the request takes from now on: at first its body's. False: all of them together take more than `bodies_bytes`.
+  virtual bool hold(std::size_t bytes) = 0;
   virtual std::size_t unsent_bytes() const = 0;
   virtual bool gone() const = 0;                       // the client has left
   // Called once, when the client leaves before the answer has ended (at once, if it has left already).
@@ -72,8 +75,8 @@ class Handler {
   // Answers a request by its head alone: wrong path, method, key, host. True = `refusal` is the answer, the body is not read.
   virtual bool refuses(const Head& head, Response& refusal) = 0;
   virtual void handle(std::shared_ptr<Exchange> exchange, std::string body) = 0;
-  // The answer to what is wrong with the HTTP itself: 400, 408, 411, 413, 414, 415, 417, 431, 503 (connections), 505. `what` is a
-  // whole message; `head` what is known of it, at least the request id.
+  // The answer to what is wrong with the HTTP itself: 400, 408, 411, 413, 414, 415, 417, 429 (bodies of all requests), 431, 503
+  // (connections), 505. `what` is a whole message; `head` what is known of it, at least the request id.
   virtual Response http_error(int status, std::string_view what, const Head* head) = 0;
 };
 

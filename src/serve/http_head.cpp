@@ -91,6 +91,10 @@ HttpFault overlong_head(const HttpLimits& limits) {
   return {431, "[head] bytes, expected at most " + std::to_string(limits.head_bytes) + ", got more"};
 }
 
+HttpFault overfull_bodies(const HttpLimits& limits) {
+  return {429, "[body] bytes of all requests together, expected at most " + std::to_string(limits.bodies_bytes) + ", got more"};
+}
+
 HttpFault bad_version(std::string_view head) {
   const std::string_view line = head.substr(0, head.find("\r\n"));
   const std::string_view version = line.substr(line.rfind(' ') + 1);

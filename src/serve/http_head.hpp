@@ -23,6 +23,7 @@ bool expects_continue(const Head& head);
 
 HttpFault overlong_line(const HttpLimits& limits);
 HttpFault overlong_head(const HttpLimits& limits);
+HttpFault overfull_bodies(const HttpLimits& limits);
 HttpFault bad_version(std::string_view head);  // as far as it came, or more
 
 std::string in_lower_case(std::string_view text);  // ASCII's letters

@@ -36,6 +36,24 @@ inline Clock::duration seconds(double count) {
 
 class Answer;
 
+// What bodies take of `bodies_bytes`. A share is a request's; it gives back what it holds when it ends.
+class BodyShare {
+ public:
+  BodyShare(std::shared_ptr<std::size_t> all, std::size_t most) : all_(std::move(all)), most_(most) {}
+  BodyShare(BodyShare&& other) noexcept : all_(other.all_), most_(other.most_), held_(std::exchange(other.held_, 0)) {}
+  BodyShare& operator=(BodyShare&&) = delete;
+  ~BodyShare() { hold(0); }
+  bool hold(std::size_t bytes) {
+    *all_ += bytes - std::exchange(held_, bytes);
+    return *all_ <= most_;
+  }
+
+ private:
+  const std::shared_ptr<std::size_t> all_;  // of all shares
+  const std::size_t most_;
+  std::size_t held_ = 0;
+};
+
 // One client. Its requests are read, answered and followed by the next one after the other:
 //   idle -> head -> body -> answering -> idle ... -> lingering -> closed
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -62,6 +80,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void parse_head();
   void got_head();
   void read_body();
+  void read_more();
   void got_body(error_code ec);
   void refuse(const HttpFault& fault);
   void watch();
@@ -80,6 +99,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   asio::steady_timer deadline_;  // of the state
   beast::flat_buffer buffer_{kBufferBytes};
   std::optional<http::request_parser<http::string_body>> parser_;
+  BodyShare share_;          // of the body that is being read
   State state_ = State::idle;
   const bool is_unix_, turned_away_;
   bool keep_ = true;         // for another request after this one
@@ -142,6 +162,7 @@ class HttpLoop {
 
   const HttpLimits limits;
   Handler& handler;
+  const std::shared_ptr<std::size_t> bodies = std::make_shared<std::size_t>(0);  // bytes; answers may outlive the loop
   asio::io_context io{1};
   std::atomic<int> served = 0;
   std::vector<std::string> unix_paths;
@@ -187,7 +208,8 @@ class HttpLoop {
 
 class Answer final : public Exchange {
  public:
-  Answer(std::weak_ptr<Connection> connection, Head head) : connection_(std::move(connection)), head_(std::move(head)) {}
+  Answer(std::weak_ptr<Connection> connection, Head head, BodyShare share)
+      : connection_(std::move(connection)), head_(std::move(head)), share_(std::move(share)) {}
   ~Answer() override {
     if (const auto connection = last_word()) connection->close();
   }
@@ -208,6 +230,7 @@ class Answer final : public Exchange {
   void cut_stream() override {
     if (const auto connection = last_word()) connection->end_stream(false);
   }
+  bool hold(std::size_t bytes) override { return share_.hold(bytes); }
   std::size_t unsent_bytes() const override {
     const auto connection = connection_.lock();
     return connection ? connection->unsent_bytes() : 0;
@@ -242,6 +265,7 @@ class Answer final : public Exchange {
 
   std::weak_ptr<Connection> connection_;  // until the answer has ended
   const Head head_;
+  BodyShare share_;
   bool gone_ = false;
   std::function<void()> gone_call_, sent_call_;
 };

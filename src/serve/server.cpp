@@ -136,7 +136,8 @@ void Server::Core::be_ready(std::size_t cache_bytes) {
 Response Server::Core::http_error(int status, std::string_view what, const Head* head) {
   const RouteInfo route = head ? route_of(head->path) : RouteInfo{Route::none, "other"};
   Refusal refusal{.status = status, .message = std::string(what)};
-  if (status == 503) refusal.retry_after_s = kRetrySeconds;
+  if (status == 429) refusal.code = kQueueFull;
+  if (status == 429 || status == 503) refusal.retry_after_s = kRetrySeconds;
   if (!head) return response_of(refusal, route, "");
   log_.add(*head, route, "", status);
   Response response = response_of(refusal, route, head->request_id);
@@ -188,13 +189,12 @@ void Server::Core::handle(std::shared_ptr<Exchange> exchange, std::string body) 
   if (route.route == Route::props) return answer_later(std::move(exchange), route, {});  // it may hash files
   if (!route.posts) return answer_now(*exchange, route);
   if (state_ == State::draining) return refuse(draining());  // since its head came
-  if (!calls_->may_wait(body.size(), answers_due_))
-    return refuse({.status = 429, .code = "queue_full", .message = "[queue] expected a request later, got more than can wait", .retry_after_s = kRetrySeconds});
+  if (!calls_->may_wait(answers_due_)) return refuse(queue_full("requests"));
   const bool is_call = route.route == Route::chat || route.route == Route::completions || route.route == Route::responses || route.route == Route::messages;
   if (!is_call) return answer_later(std::move(exchange), route, std::move(body));
   auto fields = access_.cors_fields(exchange->head());
   auto key_name = access_.key_name(exchange->head()).value_or("");
-  auto call = std::make_shared<Call>(std::move(exchange), route, std::move(key_name), body.size(), std::move(fields));
+  auto call = std::make_shared<Call>(std::move(exchange), route, std::move(key_name), std::move(fields));
   calls_->begin(std::move(call), std::move(body));
 }
 

@@ -92,6 +92,7 @@ const suite<"flags of serve"> flags = [] {
     refused("--queue -1", "--queue");
     refused("--queue-timeout 0", "--queue-timeout");
     refused("--max-body lots", "--max-body");
+    refused("--body-memory 16M", "--body-memory");
     refused("--prefix-cache much", "--prefix-cache");
     refused("--host 0.0.0.0", "--no-key");
     refused("--no-key --api-key-file " + folder.path("keys"), "--no-key");

@@ -124,6 +124,48 @@ suite<"limits of HTTP"> limits = [] {
     expect(refused(post_head("Content-Length: 99999999999999\r\n")) == 413_i);
   };
 
+  "all bodies together have a number of bytes"_test = [] {
+    HttpLimits limits;
+    limits.bodies_bytes = 100'000;
+    Served served(limits);
+    const auto status = [&](const std::string& request) {
+      RawClient client(served.port);
+      client.send(request);
+      return client.reply().status;
+    };
+    const std::string some = post("/echo", std::string(60'000, 'x'));
+    std::string chunked = post_head("Transfer-Encoding: chunked\r\n");
+    for (int i = 0; i < 6; ++i) chunked += "2710\r\n" + std::string(10'000, 'x') + "\r\n";
+    expect(refused(post("/echo", std::string(100'001, 'x')), limits) == 429_i);
+    expect(status(some) == 200_i);
+    RawClient half(served.port), held(served.port);
+    half.send(some.substr(0, some.size() - 1));  // is being read
+    for (int i = 0; i < 5000 && status(some) == 200; ++i) {}
+    expect(status(some) == 429_i && status(chunked) == 429_i);
+    expect(status(post("/echo", std::string(40'000, 'x'))) == 200_i) << "there is room for it";
+    half.send("x");
+    expect(half.reply().status == 200_i);
+    expect(status(some) == 200_i) << "what was answered takes no room";
+    held.send(post("/late", std::string(60'000, 'x')));
+    expect(served.handler.bells.heard("held"));
+    expect(status(some) == 429_i) << "what waits for an answer does";
+    served.server.post([&] { served.handler.held[0]->hold(10'000); });
+    expect(status(some) == 200_i) << "and says how much";
+    served.server.post([&] { served.handler.bells.ring(served.handler.held[0]->hold(100'001) ? "room" : "no room"); });
+    expect(served.handler.bells.heard("no room"));
+    served.server.post([&] {
+      served.handler.held[0]->answer({.body = "late"});
+      served.handler.held.clear();
+    });
+    expect(status(post("/echo", std::string(100'000, 'x'))) == 200_i);
+    {
+      RawClient leaves(served.port);
+      leaves.send(some.substr(0, some.size() - 1));
+    }
+    expect(served.has_connections(2)) << "those that have been answered";
+    expect(status(post("/echo", std::string(100'000, 'x'))) == 200_i) << "nor does who left";
+  };
+
   "a body must have a length, and be JSON for all one knows"_test = [] {
     expect(refused(post_head("")) == 411_i);
     for (const std::string fields : {"Content-Encoding: gzip\r\n", "Content-Encoding: identity\r\n", "Content-Type: multipart/form-data; boundary=x\r\n",
