@@ -57,9 +57,8 @@ Request read_chat(const Value& given, const Facts& facts) {
 
   const Tools tools = read_chat_tools(body);
   prompt.tools = tools.declared();
+  apply_format(body.object("response_format"), "response_format", SchemaPlace::nested, job);
   apply_tools(tools, read_tool_choice(body), job.options);
-  apply_format(body.object("response_format"), "response_format", SchemaPlace::nested, job.options);
-  check_format_and_tools(tools, job.options, "response_format");
   body.finish();
 
   job.prompt = std::move(prompt);

@@ -42,6 +42,7 @@ struct PlainPrompt {
 struct Job {
   std::variant<ChatPrompt, std::vector<PlainPrompt>> prompt;
   engine::AnswerOptions options{};  // of every choice; its sampling has the stream of the first
+  std::string schema_path{};        // of the field that options.schema came from
   int choices = 1;                  // of each prompt; choice i is sampled with noise stream i
   std::string prediction{};         // a text that drafts may be found in
   std::string cache_salt{};         // prefixes are shared with requests of the same salt only

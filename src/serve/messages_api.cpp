@@ -156,14 +156,14 @@ bool read_thinking(Fields& body, const Facts& facts, engine::AnswerOptions& opti
   return type != "disabled";
 }
 
-void read_output_config(Fields& body, engine::AnswerOptions& options) {
+void read_output_config(Fields& body, Job& job) {
   const Value* given = body.object("output_config");
   if (!given) return;
   Fields config(*given, "output_config");
   config.one_of("effort", {"low", "medium", "high", "xhigh", "max"});  // thinking is its own switch
   if (const Value* format = config.object("format")) {
     Fields(*format, "output_config.format").need_one_of("type", {"json_schema"});
-    apply_format(format, "output_config.format", SchemaPlace::beside, options);
+    apply_format(format, "output_config.format", SchemaPlace::beside, job);
   }
   config.finish();
 }
@@ -200,9 +200,8 @@ Job read_job(Fields& body, const Facts& facts, Limit limit) {
   const Tools tools = read_tools(body);
   prompt.tools = tools.declared();
   job.prompt = std::move(prompt);
+  read_output_config(body, job);
   apply_tools(tools, read_tool_choice(body), options);
-  read_output_config(body, options);
-  check_format_and_tools(tools, options, "output_config.format");
   job.cache_salt = read_cache_salt(body);
   return job;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "checkpoint/error.hpp"
+#include "serve/fields.hpp"
 #include "serve/media.hpp"
 
 namespace lapidary::serve {
@@ -12,6 +13,16 @@ engine::Prompt prompt_of(const engine::Model& model, const PlainPrompt& plain) {
   if (const auto* ids = std::get_if<std::vector<std::int32_t>>(&plain.content)) return engine::Prompt::of_ids(*ids);
   return engine::Prompt::of_text(model, std::get<std::string>(plain.content),
                                  plain.parse_special ? text::Specials::recognise : text::Specials::as_text);
+}
+
+// The one of `part`, which `path` brought.
+engine::Grammars grammars_of(const engine::Model& model, const engine::AnswerOptions& part, const std::string& path, GrammarCache& grammars) {
+  try {
+    return grammars.get(model, part);
+  } catch (const Error& error) {
+    throw Refusal{.status = 400, .code = error.kind == ErrorKind::unsupported ? kUnsupportedParameter : kInvalidValue, .message = error.message(),
+                  .param = path};
+  }
 }
 
 }  // namespace
@@ -47,15 +58,15 @@ void prepare(const engine::Model& model, Job job, GrammarCache& grammars, Ticket
   engine::AnswerOptions& options = ticket.job.options;
   options.sampling.seed = engine::ResolvedSampling(options.sampling, model.defaults, model.program.graph->shape.vocab).settings.seed;
   ticket.prompts = prompts_of(model, ticket.job);
-  if (auto* chat = std::get_if<ChatPrompt>(&ticket.job.prompt)) chat->media.clear();  // the prompt has what was in the files
+  ticket.job.prompt = {};  // the prompts have all of it
   options.prediction = model.tokenizer.encode(ticket.job.prediction, text::Specials::as_text);
-  options.grammars = grammars.get(model, options);
+  options.grammars.emplace();
+  if (options.schema) options.grammars->answer = grammars_of(model, {.schema = options.schema}, ticket.job.schema_path, grammars).answer;
+  if (options.strict_tools) options.grammars->call = grammars_of(model, {.strict_tools = options.strict_tools}, "tools", grammars).call;
 }
 
 engine::Grammars GrammarCache::get(const engine::Model& model, const engine::AnswerOptions& options) {
-  if (!options.schema && !options.json && !options.strict_tools) return engine::compile(model, options);
-  const auto text_of = [](const std::optional<text::Value>& value) { return value ? text::to_json(*value) : std::string(); };
-  const std::string key = text_of(options.schema) + (options.json ? "\nany\n" : "\n") + text_of(options.strict_tools);
+  const std::string key = options.schema ? "answer\n" + text::to_json(*options.schema) : "call\n" + text::to_json(*options.strict_tools);
   auto found = std::ranges::find(kept_, key, &std::pair<std::string, engine::Grammars>::first);
   if (found == kept_.end()) {
     kept_.emplace_front(key, engine::compile(model, options));

@@ -24,6 +24,7 @@ void prepare(const engine::Model& model, Job job, GrammarCache& grammars, Ticket
 // Those of the last requests: agents ask for the same again and again. On one thread.
 class GrammarCache {
  public:
+  // Of options that have a schema or strict tools, not both.
   engine::Grammars get(const engine::Model& model, const engine::AnswerOptions& options);
 
  private:

@@ -153,13 +153,13 @@ ToolChoice read_tool_choice(Fields& body) {
 }
 
 // Returns the format as the answer repeats it.
-Value read_text(Fields& body, engine::AnswerOptions& options) {
+Value read_text(Fields& body, Job& job) {
   const Value* given = body.object("text");
   const Value* format = nullptr;
   if (given) {
     Fields text(*given, "text");
     format = text.object("format");
-    apply_format(format, "text.format", SchemaPlace::beside, options);
+    apply_format(format, "text.format", SchemaPlace::beside, job);
     text.without_effect("verbosity", {"medium"});
     text.finish();
   }
@@ -252,10 +252,9 @@ Request read_response(const Value& object, const Facts& facts) {
   options.max_tokens = read_max_tokens(body, "max_output_tokens").value_or(0);
   options.thinking_budget_tokens = read_thinking_budget(body);
   options.logprobs = read_logprobs(body);
+  Value text = read_text(body, job);
   const ToolChoice choice = read_tool_choice(body);
   apply_tools(tools, choice, options);
-  Value text = read_text(body, options);
-  check_format_and_tools(tools, options, "text.format");
   job.cache_salt = read_cache_salt(body);
   const bool streams = read_stream(body);
 

@@ -157,17 +157,18 @@ std::string joined_text(const Value& content, std::string_view between) {
   return all;
 }
 
-void apply_format(const Value* format, const std::string& path, SchemaPlace place, engine::AnswerOptions& options) {
+void apply_format(const Value* format, const std::string& path, SchemaPlace place, Job& job) {
   if (!format) return;
   Fields fields(*format, path);
   const std::string type = fields.need_one_of("type", {"text", "json_object", "json_schema"});
-  if (type == "json_object") options.schema = Value::Object{{"type", "object"}};
+  if (type == "json_object") job.options.schema = Value::Object{{"type", "object"}};
   const auto read_schema = [&](Fields& at) {
     at.any_text("name");
     at.any_text("description");
     at.boolean("strict");  // it always holds
     at.need("schema", "an object");
-    options.schema = *at.object("schema");
+    job.options.schema = *at.object("schema");
+    job.schema_path = at.path_of("schema");
   };
   if (type == "json_schema" && place == SchemaPlace::beside) read_schema(fields);
   if (type == "json_schema" && place == SchemaPlace::nested) {

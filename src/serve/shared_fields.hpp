@@ -62,14 +62,13 @@ struct ToolChoice {
   bool parallel = true;  // false: one call ends the answer
   std::string path{};    // of the field that said it
 };
-// Sets what the answer's calls are held to. A choice that cannot be met is refused.
+// Sets what the answer's calls are held to, behind apply_format(): where text must have a format, calls must fit a grammar too. A choice
+// that cannot be met is refused.
 void apply_tools(const Tools& tools, const ToolChoice& choice, engine::AnswerOptions& options);
 
 // Where {"type":"json_schema"} has its schema: under `json_schema`, or beside its type.
 enum class SchemaPlace : std::uint8_t { nested, beside };
 // A format of the answer: `text`, `json_object` or `json_schema`. `format`: null = text.
-void apply_format(const text::Value* format, const std::string& path, SchemaPlace place, engine::AnswerOptions& options);
-// A format and tools cannot both hold yet.
-void check_format_and_tools(const Tools& tools, const engine::AnswerOptions& options, const std::string& format_path);
+void apply_format(const text::Value* format, const std::string& path, SchemaPlace place, Job& job);
 
 }  // namespace lapidary::serve

@@ -22,7 +22,7 @@ Value declaration(const Tool& tool, const Value& parameters) {
   return Value::Object{{"type", "function"}, {"function", std::move(function)}};
 }
 
-// Of a tool whose arguments are written freely while those of others are held to their schemas.
+// Of a tool whose arguments are written freely where something must hold calls: the schemas of other tools, or the answer's format.
 Value any_arguments(const Tool& tool) { return tool.parameters.truthy() ? Value(Value::Object{{"type", "object"}}) : Value(); }
 
 }  // namespace
@@ -65,13 +65,8 @@ void apply_tools(const Tools& tools, const ToolChoice& choice, engine::AnswerOpt
   if (options.calls == Calls::required && held.empty())
     refuse(choice.path, choice.kind == Kind::named ? "expected a declared tool, got " + shown(choice.name)
                                                    : "expected tools to choose from, got none");
-  const bool any_strict = std::ranges::any_of(tools.all(), &Tool::strict);
-  if (options.calls == Calls::required || (options.calls == Calls::automatic && any_strict)) options.strict_tools = std::move(held);
-}
-
-void check_format_and_tools(const Tools& tools, const engine::AnswerOptions& options, const std::string& format_path) {
-  if (!tools.empty() && options.schema)
-    refuse(format_path, "not supported together with tools: expected one of them, got both", kUnsupportedParameter);
+  const bool has_grammar = options.schema || std::ranges::any_of(tools.all(), &Tool::strict);
+  if (options.calls == Calls::required || (options.calls == Calls::automatic && has_grammar && !held.empty())) options.strict_tools = std::move(held);
 }
 
 }  // namespace lapidary::serve

@@ -77,9 +77,22 @@ suite<"chat completions"> chat = [] {
     expect(verdict(R"("response_format":{"type":"grammar"})") == "response_format.type invalid_value");
     expect(verdict(R"("response_format":{})") == "response_format.type invalid_value");
     expect(verdict(R"("response_format":{"type":"text","x":1})") == "response_format.x unknown_parameter");
-    expect(verdict(R"("response_format":{"type":"json_object"},"tools":[)" + kTool + "]") == "response_format unsupported_parameter");
-    expect(verdict(R"("response_format":{"type":"text"},"tools":[)" + kTool + "]") == "ok");
     expect(verdict(R"("response_format":{"type":"json_object"},"tools":[])") == "ok");
+  };
+
+  "formats beside tools"_test = [] {
+    const auto held = [](const std::string& fields) {
+      const auto options = job_with(R"("response_format":{"type":"json_object"},)" + fields).options;
+      return std::string(options.schema ? "format " : "") + (options.strict_tools ? text::to_json(*options.strict_tools) : "");
+    };
+    const std::string tools = R"("tools":[)" + kTool + "]";
+    expect(held(tools) == R"(format [{"type":"function","function":{"name":"add","description":"Adds","parameters":{"type":"object"}}}])") << held(tools);
+    const std::string strict = R"("tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":{"type":"object","properties":{}}}}])";
+    expect(held(strict) == R"(format [{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{}}}}])") << held(strict);
+    expect(held(tools + R"(,"tool_choice":"none")") == "format ") << "no call can begin";
+    expect(held(tools + R"(,"tool_choice":"required")").find(R"("a":{"type":"integer"})") != std::string::npos);
+    expect(held(R"("tools":[])") == "format ");
+    expect(!job_with(R"("response_format":{"type":"text"},)" + tools).options.strict_tools) << "written freely";
   };
 
   "thinking"_test = [] {

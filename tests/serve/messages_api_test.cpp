@@ -67,6 +67,8 @@ suite<"messages API"> messages = [] {
     expect(with_tools(R"("tool_choice":{"type":"any"})") == "{" + declared + R"(,"strict_tools":[)" + weather + "," + clock + R"(],"calls":true})");
     expect(with_tools(R"("tool_choice":{"type":"tool","name":"clock"})") ==
            "{" + declared + R"(,"strict_tools":[)" + clock + R"(],"calls":true,"single_call":true})");
+    const std::string both = with_tools(R"("output_config":{"format":{"type":"json_schema","schema":{"type":"array"}}})");
+    expect(both.starts_with(R"({"schema":{"type":"array"},)") && both.find("strict_tools") != std::string::npos) << both;
     expect(with(R"("tools":[{"name":"f","input_schema":{"type":"object"},"strict":true}])").find("strict_tools") != std::string::npos);
   };
 
@@ -95,8 +97,7 @@ suite<"messages API"> messages = [] {
         {R"("tools":[{"name":"f","input_schema":{},"defer_loading":true}])", "tools[0].defer_loading"},
         {R"("tools":[{"name":"f","input_schema":{},"input_examples":[{}]}])", "tools[0].input_examples"},
         {R"("tools":[{"name":"f","input_schema":{},"allowed_callers":["code_execution_20250825"]}])", "tools[0].allowed_callers"},
-        {R"("thinking":{"type":"adaptive","display":"omitted"})", "thinking.display"},
-        {R"("tools":[{"name":"f","input_schema":{}}],"output_config":{"format":{"type":"json_schema","schema":{}}})", "output_config.format"}};
+        {R"("thinking":{"type":"adaptive","display":"omitted"})", "thinking.display"}};
     for (const auto& [field, param] : cases) expect(with(field) == "400 unsupported_parameter " + std::string(param)) << field;
   };
 

@@ -39,6 +39,8 @@ suite<"responses API"> responses = [] {
     expect(with(R"("reasoning":{"effort":"minimal"})") == R"({"think":true})");
     expect(with(R"("reasoning":{"effort":"none"})") == "{}");
     expect(with(R"("text":{"format":{"type":"json_object"}})") == R"({"schema":{"type":"object"}})");
+    expect(with(R"("tools":[{"type":"function","name":"f"}],"text":{"format":{"type":"json_object"}})") ==
+           R"({"schema":{"type":"object"},"tools":[{"type":"function","function":{"name":"f"}}],"strict_tools":[{"type":"function","function":{"name":"f"}}]})");
     expect(with(R"("text":{"format":{"type":"json_schema","name":"n","strict":true,"description":"d","schema":{"type":"array"}}})") ==
            R"({"schema":{"type":"array"}})");
     expect(request_of(R"(,"stream":true)").streams);
@@ -101,8 +103,7 @@ suite<"responses API"> responses = [] {
         {R"("tools":[{"type":"function","name":"f","output_schema":{}}])", "tools[0].output_schema"},
         {R"("tool_choice":{"type":"allowed_tools"})", "tool_choice.type"}, {R"("text":{"verbosity":"low"})", "text.verbosity"},
         {R"("reasoning":{"summary":"detailed"})", "reasoning.summary"}, {R"("reasoning":{"context":"all_turns"})", "reasoning.context"},
-        {R"("reasoning":{"mode":"pro"})", "reasoning.mode"},
-        {R"("tools":[{"type":"function","name":"f"}],"text":{"format":{"type":"json_object"}})", "text.format"}};
+        {R"("reasoning":{"mode":"pro"})", "reasoning.mode"}};
     for (const auto& [field, param] : cases) expect(with(field) == "400 unsupported_parameter " + std::string(param)) << field;
   };
 

@@ -6,6 +6,8 @@
 
 #include "serve/requests.hpp"
 #include "serve/running_server.hpp"
+#include "support/program.hpp"
+#include "text/base64.hpp"
 
 namespace lapidary::test {
 namespace {
@@ -202,6 +204,23 @@ const suite<"the queue"> queue = [] {
     expect(code_of(server.post(kChat, kCapital)) == "429 queue_full");
   };
 
+  "has memory for bodies, and for the pictures in them"_test = [] {
+    ServerOptions options = impatient();
+    options.http.bodies_bytes = 100'000;
+    const RunningServer server(pebble_with(1), options);
+    const Reply large = server.post("/tokenize", R"({"content":")" + std::string(100'000, 'x') + "\"}");
+    expect(code_of(large) == "429 queue_full" && later(large)) << large.body;
+    expect(server.post("/tokenize", R"({"content":")" + std::string(90'000, 'x') + "\"}").status == 200_i);
+    const std::string picture = R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,)" +
+                                text::to_base64(read_all(kRoot + "/models/examples/shapes.png")) + R"("}}]}],"max_tokens":1})";
+    expect(picture.size() < options.http.bodies_bytes);
+    const Reply seen = server.post(kChat, picture);
+    expect(code_of(seen) == "429 queue_full" && seen.body.find("pictures") != std::string::npos) << seen.body;
+    expect(content_of(server.post(kChat, kCapital)) == kOslo);
+    options.http.bodies_bytes = 2'000'000;
+    expect(RunningServer(pebble_with(1), options).post(kChat, picture).status == 200_i);
+  };
+
   "lets nobody wait for ever"_test = [] {
     ServerOptions options = impatient();
     options.queue_timeout_s = 0.2;
@@ -272,6 +291,42 @@ const suite<"an answer"> an_answer = [] {
     expect(late.body.find(": waiting\n\n") != std::string::npos) << "comments, while nothing else is said";
     expect(text_of(late) == text_of(at_once) && text_of(late).size() > 500_ul);
     expect(late.body.ends_with("data: [DONE]\n\n"));
+  };
+
+  "is a call or has the format, where both are asked for"_test = [] {
+    const RunningServer server(pebble_with(4));
+    const std::string more = R"("temperature":1,"max_tokens":60,"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"object","properties":{"size":{"type":"integer","minimum":0,"maximum":99}},"required":["size"],"additionalProperties":false}}},"tools":)" +
+                             text::to_json(pebble_tools());
+    const std::string opener = server.post("/tokenize", R"({"content":"<|tool_call>","parse_special":true})").body;
+    const std::string unlikely = R"(,"logit_bias":{")" + opener.substr(11, opener.size() - 13) + R"(":-100})";
+    for (const bool calls : {true, false})
+      for (int seed = 0; seed < 4; ++seed) {
+        const Reply reply = server.post(kChat, question("What is the weather in Oslo?", more + R"(,"seed":)" + std::to_string(seed) + (calls ? "" : unlikely)));
+        expect(fatal(reply.status == 200)) << reply.body;
+        const text::Value body = text::parse_json(reply.body, "reply");
+        const text::Value& choice = body.find("choices")->array()->front();
+        const text::Value& message = *choice.find("message");
+        expect(*choice.find("finish_reason") == text::Value(calls ? "tool_calls" : "stop")) << reply.body;
+        if (calls) expect(message.find("content")->is_null() && !message.find("tool_calls")->array()->empty()) << reply.body;
+        else expect(text::parse_json(*message.find("content")->string(), "content").find("size")->integer() != nullptr) << reply.body;
+      }
+    const Reply none = server.post(kChat, question("What is the weather in Oslo?", more + R"(,"seed":1,"tool_choice":"none")"));
+    expect(text::parse_json(content_of(none), "content").find("size") != nullptr) << none.body;
+  };
+
+  "names the schema that nothing can be held to"_test = [] {
+    const RunningServer server(pebble_with(1));
+    const auto param_of = [](const Reply& reply) {
+      const text::Value body = text::parse_json(reply.body, "reply");
+      return code_of(reply) + " " + text::to_json(*body.find("error")->find("param"));
+    };
+    const auto formatted = [](const std::string& schema) { return question("Hi", R"("response_format":{"type":"json_schema","json_schema":{"schema":)" + schema + "}}"); };
+    expect(param_of(server.post(kChat, formatted(R"({"format":"date","not":{}})"))) == R"(400 unsupported_parameter "response_format.json_schema.schema")");
+    expect(param_of(server.post(kChat, formatted(R"({"type":"string","minLength":3,"maxLength":2})"))) == R"(400 invalid_value "response_format.json_schema.schema")");
+    const std::string tool = R"("tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":{"not":{}}}}])";
+    expect(param_of(server.post(kChat, question("Hi", tool))) == R"(400 unsupported_parameter "tools")");
+    expect(param_of(server.post("/v1/responses", R"({"input":"Hi","text":{"format":{"type":"json_schema","name":"n","schema":{"not":{}}}}})")) ==
+           R"(400 unsupported_parameter "text.format.schema")");
   };
 
   "has several choices, the first of them that of one"_test = [] {
