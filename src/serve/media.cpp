@@ -1,7 +1,10 @@
 #include "serve/media.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include "checkpoint/error.hpp"
-#include "media/sound.hpp"
+#include "media/find_format.hpp"
 #include "serve/fields.hpp"
 
 namespace lapidary::serve {
@@ -18,9 +21,19 @@ void check_tower(const graph::Graph& graph, graph::Sense sense, const MediaItem&
            std::string(graph.name));
 }
 
+// Strangers reach fewer decoders than who runs the program: those of formats that every client can write.
+template <class Decoder>
+void check_format(std::span<const media::Format<Decoder>> formats, std::initializer_list<std::string_view> names, const MediaItem& item,
+                  std::size_t most_bytes) {
+  std::vector<media::Format<Decoder>> taken;
+  std::ranges::copy_if(formats, std::back_inserter(taken), [&](const auto& format) { return std::ranges::find(names, format.name) != names.end(); });
+  media::decoder_of(std::span<const media::Format<Decoder>>(taken), bytes_of(item), item.path, most_bytes);
+}
+
 // `pixels`: of all pictures that are left.
 Medium image_of(const graph::Graph& graph, std::int32_t image_tokens, const MediaItem& item, const MediaLimits& limits, std::int64_t& pixels) {
   check_tower(graph, graph::Sense::vision, item);
+  check_format(media::picture_formats(), {"PNG", "JPEG", "WebP"}, item, limits.bytes);
   const media::Picture picture = media::decode_picture(bytes_of(item), item.path, {.bytes = limits.bytes, .pixels = pixels, .side = limits.side});
   pixels -= picture.size.pixels();
   return Medium::image(graph, picture, item.path, item.image_tokens ? item.image_tokens : image_tokens);
@@ -28,6 +41,7 @@ Medium image_of(const graph::Graph& graph, std::int32_t image_tokens, const Medi
 
 Medium audio_of(const graph::Graph& graph, const MediaItem& item, const MediaLimits& limits) {
   check_tower(graph, graph::Sense::audio, item);
+  check_format(media::sound_formats(), {"WAV"}, item, limits.bytes);
   const media::Sound sound = media::decode_sound(bytes_of(item), item.path, {.bytes = limits.bytes, .seconds = limits.seconds});
   if (sound.cut) fail(ErrorKind::too_large, item.path, "sound, expected at most " + std::to_string(limits.seconds) + " s, got more");
   return Medium::audio(graph, sound.samples, item.path);

@@ -121,6 +121,9 @@ const suite<"media within limits"> media_within_limits = [] {
   "what is no picture is refused, and what the model cannot take"_test = [&] {
     expect(has(refusal_of(pebble, {{.kind = Kind::image, .bytes = kPcm, .path = "p"}}), "400 unsupported_parameter p [p] format, expected one of PNG"));
     expect(has(refusal_of(pebble, {{.kind = Kind::image, .bytes = kShapes.substr(0, kShapes.size() / 2), .path = "p"}}), "400 "));
+    const std::string gif = read_all(kFixtures + "/media/plain.gif"), ogg = read_all(kFixtures + "/media/tone-22050.ogg");
+    expect(has(refusal_of(pebble, {{.kind = Kind::image, .bytes = gif, .path = "p"}}), "400 unsupported_parameter p [p] format, expected one of PNG, JPEG, WebP, got"));
+    expect(has(refusal_of(graph_named("gemma-4-e2b"), {{.kind = Kind::audio, .bytes = ogg, .path = "p"}}), "400 unsupported_parameter p [p] format, expected one of WAV, got"));
     expect(has(refusal_of(pebble, {{.kind = Kind::audio, .bytes = kPcm, .path = "p"}}), "400 unsupported_parameter p [p] sound, expected a model that hears, got pebble"));
   };
 
