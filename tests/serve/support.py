@@ -68,10 +68,10 @@ def same(what, expected, got):
 class Server:
     """A process of `lapidary serve` on a free port of this machine."""
 
-    def __init__(self, build, *flags, model=PEBBLE, port=0, environment=None):
+    def __init__(self, build, *flags, model=PEBBLE, port=0, environment=None, on_line=None):
         command = [str(pathlib.Path(build) / "lapidary"), "serve", "--model", str(model), "--port", str(port), *map(str, flags)]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
-        self.lines, self.port = [], None
+        self.lines, self.port, self.on_line = [], None, on_line or (lambda line: None)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         try:
@@ -85,6 +85,7 @@ class Server:
     def _read(self):
         for line in self.process.stderr:
             self.lines.append(line.rstrip("\n"))
+            self.on_line(self.lines[-1])
             if found := re.search(r"listening on http://[^ ]*:(\d+)", line):
                 self.port = int(found[1])
             del self.lines[:-1000]
