@@ -81,7 +81,7 @@ class Chat {
  public:
   explicit Chat(ChatFlags flags)
       : flags_(std::move(flags)), options_(flags_.answer.options()),
-        answerer_(flags_.connect.empty() ? local_answerer(flags_.engine) : remote_answerer(flags_.connect, flags_.engine.quiet)) {
+        answerer_(flags_.connect.empty() ? local_answerer(flags_.engine) : connector()(flags_.connect, flags_.engine.quiet)) {
     reset();
   }
 
@@ -266,8 +266,9 @@ void add_chat(CLI::App& app, int& status) {
   flags->engine.add_to(*command);
   add_image_tokens(*command, flags->engine.model.image_tokens);
   const std::vector<CLI::Option*> local = command->get_options();
-  add_path(*command, "--connect", flags->connect, "URL",
-           "talk to a server, http://HOST:PORT or unix:PATH, instead of loading a model; LAPIDARY_API_KEY is the key");
+  if (connector())
+    add_path(*command, "--connect", flags->connect, "URL",
+             "talk to a server, http://HOST:PORT or unix:PATH, instead of loading a model; LAPIDARY_API_KEY is the key");
   flags->answer.add_to(*command);
   command->add_option("--system", flags->system, "system message");
   command->add_flag("--stats", flags->stats, "statistics after each answer");

@@ -1,7 +1,9 @@
 // The subcommands. Each adds its flags to the app and runs from CLI11's callback.
 #pragma once
 
+#include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include <CLI/App.hpp>
@@ -20,6 +22,11 @@ struct Command {
   void (*add)(CLI::App& app, int& status);        // `status` becomes the exit code
 };
 std::span<const Command> commands();
+
+// What makes the other end of `chat --connect URL`. Null: the program is there for its own model.
+class Answerer;
+using Connector = std::unique_ptr<Answerer> (*)(const std::string& url, bool quiet);
+Connector connector();
 
 void add_inspect(CLI::App& app);
 void add_cut(CLI::App& app);

@@ -18,4 +18,6 @@ std::span<const Command> commands() {
   return kCommands;
 }
 
+Connector connector() { return nullptr; }
+
 }  // namespace lapidary::cli

@@ -1,4 +1,5 @@
 // The commands of a program that takes any model.
+#include "cli/answerer.hpp"
 #include "cli/commands.hpp"
 
 namespace lapidary::cli {
@@ -20,5 +21,7 @@ std::span<const Command> commands() {
   };
   return kCommands;
 }
+
+Connector connector() { return remote_answerer; }
 
 }  // namespace lapidary::cli

@@ -119,10 +119,11 @@ struct Cursor {
     factors += kGroups * kTileFactors;
   }
 
-  // Calls add.operator()<kGroup>(*this) for all groups, each so many after where the cursor stands.
-  template <class Add>
+  // Calls add.operator()<kGroup>(*this) for all groups, each so many after where the cursor stands. What works long on a group does
+  // not gain by taking several: the program is only larger for it.
+  template <bool kSeveral, class Add>
   LAPIDARY_INLINE void for_each_group(int groups, Add add) {
-    for (; groups >= 4; groups -= 4) {
+    for (; kSeveral && groups >= 4; groups -= 4) {
       add.template operator()<0>(*this);
       add.template operator()<1>(*this);
       add.template operator()<2>(*this);
@@ -150,7 +151,7 @@ void multiply_row(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps)
     const Streams streams(w, step);
     Cursor<kGroupBytes, Group, 1> cursor(w, streams, tile, step);
     float32x4_t sums = vdupq_n_f32(0.0f);
-    cursor.for_each_group(w.cols / Group, [&]<int kGroup>(const auto& at) __attribute__((always_inline)) {
+    cursor.template for_each_group<true>(w.cols / Group, [&]<int kGroup>(const auto& at) __attribute__((always_inline)) {
       at.template fetch<kGroup>();
       int8x16_t q[Group / 16];
       for (int i = 0; i < Group / 16; ++i) q[i] = vld1q_s8(at.q + kGroup * Group + 16 * i);
@@ -183,7 +184,7 @@ void multiply_rows(const Q8Weights& w, const Q8Tile& tile, float* const* y, Rang
     Cursor<kGroupBytes, Rows * Group, Rows> cursor(w, streams, tile, step);
     float32x4_t sums[Rows];
     for (float32x4_t& sum : sums) sum = vdupq_n_f32(0.0f);
-    cursor.for_each_group(w.cols / Group, [&]<int kGroup>(const auto& at) __attribute__((always_inline)) {
+    cursor.template for_each_group<(Rows < 3)>(w.cols / Group, [&]<int kGroup>(const auto& at) __attribute__((always_inline)) {
       at.template fetch<kGroup>();
       const std::int8_t* const q = at.q + kGroup * Rows * Group;
       int32x4_t d[Rows][kStreams];
