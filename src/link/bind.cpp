@@ -15,6 +15,8 @@ using Dimensions = std::vector<std::int64_t>;
 
 // The text model inside a Hugging Face checkpoint, inside an MLX one, and alone.
 constexpr std::string_view kPrefixes[] = {"model.language_model.", "language_model.model.", "model."};
+// A DFlash drafter's in some files.
+const std::string kDFlashPrefix = "model.";
 // Towers inside a Hugging Face checkpoint and inside an MLX one.
 constexpr std::string_view kTowerPrefixes[] = {"model.", ""};
 // What newer files call the parts of a tower without an encoder.
@@ -122,6 +124,13 @@ bool holds(const Checkpoint& checkpoint, const std::string& path) {
   return found != checkpoint.tensors().end() && found->name.starts_with(path);
 }
 
+// A DFlash drafter's tensors have a prefix or none; not both.
+void check_once(const Checkpoint& dflash) {
+  for (const NamedTensor& tensor : dflash.tensors())
+    if (tensor.name.starts_with(kDFlashPrefix) && dflash.find(tensor.name.substr(kDFlashPrefix.size())))
+      fail(ErrorKind::duplicate_name, tensor.name, "tensor, expected with this prefix or without it, got both");
+}
+
 const char* projector_of(graph::Owner owner) { return owner == graph::Owner::vision ? "embed_vision." : "embed_audio."; }
 
 }  // namespace
@@ -141,7 +150,7 @@ Binder::Binder(const Checkpoint& checkpoint, graph::Owner owner)
     return;
   }
   if (owner == graph::Owner::dflash) {
-    prefix_ = checkpoint.find("model.fc.weight") ? "model." : "";
+    check_once(checkpoint);
     return;
   }
   for (const std::string_view prefix : kPrefixes)
@@ -159,6 +168,7 @@ const Tensor& Binder::required(const std::string& name) const {
 // An assistant's projections and clusters lie beside its text model.
 std::string Binder::path_of(const WeightSlot& slot) const {
   const std::string name(slot.name);
+  if (owner_ == graph::Owner::dflash) return holds(checkpoint_, kDFlashPrefix + name) ? kDFlashPrefix + name : name;
   if (is_tower(owner_)) {
     for (const auto& [usual, renamed] : kRenamed)
       if (name.starts_with(usual) && !holds(checkpoint_, prefix_ + name)) {
