@@ -81,7 +81,8 @@ LAPIDARY_API const char* lapidary_status_name(int32_t status);
 /* ---- Models ---- */
 
 enum { LAPIDARY_NUMERIC_USUAL = 0, LAPIDARY_NUMERIC_EXACT = 1, LAPIDARY_NUMERIC_FAST = 2 };
-enum { LAPIDARY_DRAFT_AUTOMATIC = 0, LAPIDARY_DRAFT_MTP = 1, LAPIDARY_DRAFT_LOOKUP = 2, LAPIDARY_DRAFT_NONE = 3 };
+enum { LAPIDARY_DRAFT_AUTOMATIC = 0, LAPIDARY_DRAFT_MTP = 1, LAPIDARY_DRAFT_LOOKUP = 2, LAPIDARY_DRAFT_NONE = 3,
+       LAPIDARY_DRAFT_DFLASH = 4 };
 enum { /* lapidary_model_options.flags; all but LAPIDARY_WARM_UP for the backend "cpu" alone */
   LAPIDARY_PIN_THREADS = 1, /* each thread of the model stays on a core of its own; the ones that call are yours */
   LAPIDARY_LOCK_MEMORY = 2, /* nothing of the model is paged out; LAPIDARY_ERROR_MEMORY where the system does not allow it */

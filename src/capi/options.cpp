@@ -45,9 +45,9 @@ engine::Reading reading_of(std::int32_t reading) {
 
 engine::DraftOptions draft_options(std::int32_t kind, std::int32_t tokens) {
   constexpr engine::DraftKind kKinds[] = {engine::DraftKind::automatic, engine::DraftKind::mtp, engine::DraftKind::lookup,
-                                          engine::DraftKind::none};
+                                          engine::DraftKind::none, engine::DraftKind::dflash};
   engine::DraftOptions options;
-  options.kind = kKinds[in_range("draft", kind, LAPIDARY_DRAFT_AUTOMATIC, LAPIDARY_DRAFT_NONE)];
+  options.kind = kKinds[in_range("draft", kind, LAPIDARY_DRAFT_AUTOMATIC, LAPIDARY_DRAFT_DFLASH)];
   if (in_range("draft tokens", tokens, 0, decode::kMaxDrafts) > 0) options.tokens = tokens;
   return options;
 }
@@ -79,8 +79,8 @@ engine::ModelOptions model_options(const char* folder, const lapidary_model_opti
   if (options.reserved) fail(ErrorKind::unsupported, "model options", "reserved, expected 0, got another");
   all.draft = draft_options(options.draft, options.draft_tokens);
   if (options.assistant) {
-    if (!all.draft.wants_assistant()) fail(ErrorKind::usage, "assistant", "expected a kind of drafts that uses one, got another");
-    all.draft.assistant = options.assistant;
+    if (!all.draft.wants_assistant() && !all.draft.wants_dflash()) fail(ErrorKind::usage, "assistant", "expected a kind of drafts that uses one, got another");
+    all.draft.drafters = {options.assistant};
   }
   return all;
 }

@@ -123,7 +123,7 @@ class DraftBench {
                        {"of_plain", auto_tok_s / plain_tok_s},
                        {"best_fixed_k", best_k},
                        {"of_best_fixed", auto_tok_s / best->tok_s()},
-                       {"draft", engine::draft_stats(ways.back().speculation(), stats, "", {})}};
+                       {"draft", engine::draft_stats(ways.back().speculation(), stats)}};
     add_machine(line, program_, model_);
     std::cout << text::to_json(line) << std::endl;
   }

@@ -18,37 +18,40 @@ struct CheckFlags {
   int positions = 300;
 };
 
-std::vector<std::int32_t> generate(engine::Conversation& conversation, float temperature, decode::Speculation* speculation,
+std::vector<std::int32_t> generate(engine::Conversation& conversation, float temperature, const decode::DraftChoice& drafts,
                                    std::int64_t& rounds) {
   conversation.session.rollback(0);
   const auto prompt =
       conversation.model.tokenizer.encode("<bos><|turn>user\nCount from 1 to 20, then tell a story.<turn|>\n<|turn>model\n");
   decode::Generation generation(conversation.session, prompt,
                                 {.sampling = {.temperature = temperature, .top_k = 64, .top_p = 0.95f, .seed = 1},
-                                 .max_tokens = kGenerated, .speculation = speculation});
+                                 .max_tokens = kGenerated, .speculation = &conversation.model.speculation, .drafts = drafts});
   std::vector<std::int32_t> ids;
   while (const auto token = generation.next()) ids.push_back(*token);
   rounds += generation.stats().rounds;
   return ids;
 }
 
-// Every number of drafts, at temperature 0 and 1.
+// Every number of drafts of every source, at temperature 0 and 1.
 void check_texts(engine::Conversation& conversation) {
+  const decode::Speculation& speculation = conversation.model.speculation;
   std::int64_t rounds = 0, plain_rounds = 0;
+  std::string sources;
+  for (std::size_t i = 0; i < speculation.source_count(); ++i) sources += (i ? ", " : "") + std::string(speculation.source_name(i));
   for (const float temperature : {0.0f, 1.0f}) {
-    const auto plain = generate(conversation, temperature, nullptr, plain_rounds);
-    for (int k = 1; k <= decode::kMaxDrafts; ++k) {
-      engine::DraftOptions draft = conversation.model.draft;
-      draft.tokens = k;
-      decode::Speculation speculation = make_speculation(draft, conversation.model.program);
-      if (generate(conversation, temperature, &speculation, rounds) != plain)
-        fail(ErrorKind::not_exact, "check-exact",
-             "text at temperature " + std::to_string(temperature) + ", expected the same with " + std::to_string(k) +
-                 " drafts per round as without, got another");
-    }
+    const auto plain = generate(conversation, temperature, {}, plain_rounds);
+    for (std::size_t i = 0; i < speculation.source_count(); ++i)
+      for (int k = 1; k <= decode::kMaxDrafts; ++k) {
+        decode::DraftChoice drafts{.fixed_k = k};
+        drafts.sources[i] = true;
+        if (generate(conversation, temperature, drafts, rounds) != plain)
+          fail(ErrorKind::not_exact, "check-exact",
+               "text at temperature " + std::to_string(temperature) + ", expected the same with " + std::to_string(k) +
+                   " drafts per round by " + std::string(speculation.source_name(i)) + " as without, got another");
+      }
   }
-  std::printf("texts: %d tokens with 1 to %d drafts per round, %lld rounds, temperature 0 and 1: equal\n", kGenerated,
-              decode::kMaxDrafts, static_cast<long long>(rounds));
+  std::printf("texts: %d tokens with 1 to %d drafts per round by %s, %lld rounds, temperature 0 and 1: equal\n", kGenerated,
+              decode::kMaxDrafts, sources.empty() ? "nobody" : sources.c_str(), static_cast<long long>(rounds));
 }
 
 void run(CheckFlags flags) {

@@ -71,8 +71,7 @@ void add_cut(CLI::App& app) {
   CLI::App* command = app.add_subcommand("cut", "Make a program for one checkpoint, with everything decided that can be known of it");
   const auto flags = std::make_shared<CutFlags>();
   flags->model.add_to(*command);
-  flags->draft.add_to(*command);
-  add_path(*command, "--assistant", flags->draft.options.assistant, "DIR", "the same as --draft-model");
+  flags->draft.add_to(*command, ",--assistant");
   flags->sampling.add_to(*command);
   add_number(*command, "-n,--max-tokens", flags->max_tokens, 1, INT32_MAX, "tokens of an answer", "as lapidary");
   add_choice(*command, "--weights", {"embed", "beside", "mapped"},

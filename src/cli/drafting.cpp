@@ -14,26 +14,30 @@ using engine::DraftKind;
 
 using NamedKind = std::pair<const char*, DraftKind>;
 constexpr NamedKind kKinds[] = {
-    {"auto", DraftKind::automatic}, {"mtp", DraftKind::mtp}, {"lookup", DraftKind::lookup}, {"none", DraftKind::none}};
+    {"auto", DraftKind::automatic}, {"mtp", DraftKind::mtp}, {"dflash", DraftKind::dflash}, {"lookup", DraftKind::lookup}, {"none", DraftKind::none}};
 
 }  // namespace
 
-void DraftFlags::add_to(CLI::App& command) {
-  add_path(command, "--draft-model,--model-draft", options.assistant, "DIR",
-           "folder of an assistant (default: one beside the model that fits)");
+void DraftFlags::add_drafters_to(CLI::App& command, const char* more_names) {
+  add_paths(command, std::string("--draft-model,--model-draft") + more_names, options.drafters, "DIR",
+            "folder of a drafter, repeated for one of each kind (default: those beside the model that fit)");
   std::vector<std::string> kinds;
   for (const auto& [name, kind] : kKinds) kinds.emplace_back(name);
   add_choice(command, "--draft-kind", kinds,
              [this](const std::string& name) { options.kind = std::ranges::find(kKinds, name, &NamedKind::first)->second; },
-             "who drafts: mtp is the assistant, lookup repetitions in the text (default: auto, whoever there is)");
+             "who drafts: mtp is the assistant, dflash the drafter of blocks, lookup repetitions in the text (default: auto, whoever there is)");
+}
+
+void DraftFlags::add_to(CLI::App& command, const char* more_names) {
+  add_drafters_to(command, more_names);
   add_choice(command, "--draft-tokens", {"auto", "0", "1", "2", "3", "4", "5", "6", "7"},
              [this](const std::string& text) { options.tokens = text == "auto" ? std::nullopt : std::optional(std::stoi(text)); },
              "drafts per round (default: auto)");
 }
 
 void DraftFlags::check() const {
-  if (!options.assistant.empty() && !options.wants_assistant())
-    fail(ErrorKind::usage, "--draft-model", "expected --draft-kind auto or mtp with it, got another");
+  if (!options.drafters.empty() && !options.wants_assistant() && !options.wants_dflash())
+    fail(ErrorKind::usage, "--draft-model", "expected --draft-kind auto, mtp or dflash with it, got another");
 }
 
 void print_draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats) {
@@ -53,11 +57,11 @@ void print_draft_stats(const decode::Speculation& speculation, const decode::Spe
     std::fprintf(stderr, "without drafts x%lld: %s\n", static_cast<long long>(count), std::string(reason).c_str());
 }
 
-void print_assistant(const engine::Model& model) {
-  if (model.assistant().empty()) return;
-  std::fprintf(stderr, "assistant %s\n", model.assistant().c_str());
-  for (const auto& [name, hash] : model.assistant_hashes())
-    std::fprintf(stderr, "  sha256 %s %s\n", hash.c_str(), name.c_str());
+void print_drafters(const engine::Model& model) {
+  for (const engine::Model::Drafter& drafter : model.drafters()) {
+    std::fprintf(stderr, "%s %s\n", drafter.name, drafter.origin->folder.c_str());
+    for (const auto& [name, hash] : model.hashes_of(drafter)) std::fprintf(stderr, "  sha256 %s %s\n", hash.c_str(), name.c_str());
+  }
 }
 
 }  // namespace lapidary::cli

@@ -11,13 +11,15 @@ namespace lapidary::cli {
 struct DraftFlags {
   engine::DraftOptions options;
 
-  void add_to(CLI::App& command);
+  // `more_names`: of --draft-model, ",--name"
+  void add_to(CLI::App& command, const char* more_names = "");
+  void add_drafters_to(CLI::App& command, const char* more_names = "");  // without --draft-tokens
   void check() const;  // that the flags go together
 };
 
 // What the rounds of a text came to, to stderr.
 void print_draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats);
-// Which assistant it was, for reports, to stderr; nothing without one.
-void print_assistant(const engine::Model& model);
+// Which drafters it has, for reports, to stderr; nothing without one.
+void print_drafters(const engine::Model& model);
 
 }  // namespace lapidary::cli

@@ -37,6 +37,10 @@ bool read_number(const std::string& text, T& value) {
   }
 }
 
+void check_path(const std::string& name, const std::string& text) {
+  if (text.empty()) fail(ErrorKind::usage, name, "expected a name, got none");
+}
+
 }  // namespace
 
 std::string main_name(const std::string& names) {
@@ -82,10 +86,19 @@ std::size_t parse_bytes(const std::string& flag, const std::string& text) {
 CLI::Option* add_path(CLI::App& command, const std::string& names, std::string& target, const std::string& kind,
                       const std::string& help) {
   const auto read = [name = main_name(names), &target](const std::string& text) {
-    if (text.empty()) fail(ErrorKind::usage, name, "expected a name, got none");
+    check_path(name, text);
     target = text;
   };
   return command.add_option_function<std::string>(names, read, help)->type_name(kind);
+}
+
+CLI::Option* add_paths(CLI::App& command, const std::string& names, std::vector<std::string>& target, const std::string& kind,
+                       const std::string& help) {
+  const auto read = [name = main_name(names), &target](const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) check_path(name, text);
+    target = texts;
+  };
+  return command.add_option_function<std::vector<std::string>>(names, read, help)->type_name(kind)->allow_extra_args(false)->take_all();
 }
 
 CLI::Option* add_choice(CLI::App& command, const std::string& names, const std::vector<std::string>& values,

@@ -54,6 +54,9 @@ std::size_t parse_bytes(const std::string& flag, const std::string& text);
 // A file or a folder; `kind` is its name in the help.
 CLI::Option* add_path(CLI::App& command, const std::string& names, std::string& target, const std::string& kind,
                       const std::string& help);
+// The same, may be repeated.
+CLI::Option* add_paths(CLI::App& command, const std::string& names, std::vector<std::string>& target, const std::string& kind,
+                       const std::string& help);
 
 // One of `values`, which the help and the completions list.
 CLI::Option* add_choice(CLI::App& command, const std::string& names, const std::vector<std::string>& values,

@@ -138,7 +138,7 @@ int run(const GenerateFlags& flags) {
                   .unfinished = result.unfinished});
   if (flags.stats) {
     print_stats(conversation, answer.result());
-    print_assistant(model);
+    print_drafters(model);
   }
   flags.engine.model.backend_flags.check_captured();
   if (answer.result().ending == engine::Ending::cancelled) return kCancelled;

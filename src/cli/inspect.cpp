@@ -69,7 +69,7 @@ std::string count_text(std::size_t count) {
   return text;
 }
 
-// Numbers that were learnt; those of an assistant are not the model's, towers stand by themselves.
+// Numbers that were learnt; those of drafters are not the model's, towers stand by themselves.
 std::size_t parameters_of(const link::Program& program) {
   std::size_t count = 0;
   for (std::size_t id = 0; id < program.graph->weights.size(); ++id) {
@@ -85,12 +85,12 @@ std::string part_of(std::string_view name) {
   for (const auto& [piece, part] : {std::pair{"embed_tokens_per_layer", "per-layer embedding"}, {"embed_tokens", "embedding"},
                                     {"self_attn", "attention"}, {"experts.", "experts"}, {"router.", "router"},
                                     {"mlp.", "mlp"}, {"per_layer", "per-layer input"}, {"_projection", "projections"},
-                                    {"centroids", "centroids"}})
+                                    {"centroids", "centroids"}, {"fc", "projections"}})
     if (name.find(piece) != name.npos) return part;
   return "norms";
 }
 
-// As it lies in memory; empty for weights of an assistant that is not there.
+// As it lies in memory; empty for weights of a drafter that is not there.
 std::string storage_of(const link::Program& program, graph::WeightId id) {
   if (program.vectors[id]) return "float32";
   if (program.ids[id]) return "int32";
@@ -101,10 +101,10 @@ std::vector<ClassRow> classes_of(const link::Program& program) {
   std::map<std::pair<std::string, std::string>, ClassRow> rows;
   for (std::size_t id = 0; id < program.graph->weights.size(); ++id) {
     const graph::WeightSlot& slot = program.graph->weights[id];
-    const bool assistants = slot.owner == graph::Owner::assistant;
-    if ((assistants && !program.assistant) || is_tower(slot.owner)) continue;
+    if (!program.drafters().has(slot.owner) || is_tower(slot.owner)) continue;
+    const char* whose = slot.owner == graph::Owner::assistant ? "assistant " : slot.owner == graph::Owner::dflash ? "dflash " : "";
     const bool is_matrix = program.matrices[id].values != nullptr;
-    const std::string part = (assistants ? "assistant " : "") + (is_matrix ? part_of(slot.name) : "norms and scales");
+    const std::string part = whose + (is_matrix ? part_of(slot.name) : "norms and scales");
     const std::string storage = storage_of(program, static_cast<graph::WeightId>(id));
     ClassRow& row = rows[{part, storage}];
     row.part = part;
@@ -149,7 +149,7 @@ std::string listing_of(const link::Program& program) {
 std::string kv_text(const link::Program& program) {
   const link::MemoryPlan& plan = program.plan;
   int layers = 0, one = 0;
-  for (std::size_t l = 0; l < plan.kv.size(); ++l) {
+  for (std::size_t l = 0; l < plan.target_kv().size(); ++l) {
     if (!plan.kv[l].capacity || program.graph->shape.layers[l].kind != graph::LayerKind::full) continue;
     ++layers;
     one += plan.kv[l].stores.one;
@@ -188,11 +188,13 @@ void print_text(const link::Program& program, const InstructionsFlag& instructio
             << (plan.tower_bytes ? "\n  towers         " + size_text(plan.tower_bytes) : "") << "\n  constants      " << size_text(plan.constants_bytes) << "\n  repacked       " << size_text(plan.repacked_bytes)
             << "\n  threads        " << size_text(plan.room_bytes) << "\n  text           " << size_text(plan.text_bytes)
             << "\n  anonymous      " << size_text(plan.anonymous_bytes()) << "\n";
-  if (program.assistant) {
-    const link::TokenCost draft = link::cost_of_draft(program);
-    std::cout << "\nassistant " << program.assistant->folder << ", per draft\n  weights        "
-              << size_text(static_cast<std::size_t>(draft.weight_bytes)) << "\n  steps          " << draft.steps << "\n";
-  }
+  const auto print_drafter = [](const char* name, const std::optional<link::Origin>& drafter, const char* what, const link::TokenCost& cost) {
+    if (!drafter) return;
+    std::cout << "\n" << name << " " << drafter->folder << ", per " << what << "\n  weights        "
+              << size_text(static_cast<std::size_t>(cost.weight_bytes)) << "\n  steps          " << cost.steps << "\n";
+  };
+  print_drafter("assistant", program.assistant, "draft", link::cost_of_draft(program));
+  print_drafter("dflash", program.dflash, "block", link::cost_of_block(program));
   print_towers(program);
   if (const link::Manifest* gem = engine::gem()) print_cut(*gem);
   if (with_graph) std::cout << "\n" << listing_of(program);
@@ -241,12 +243,14 @@ Value json_of(const link::Program& program, const InstructionsFlag& instructions
                                {"anonymous_bytes", bytes(plan.anonymous_bytes())}}},
   };
   if (program.backend == &cpu::kBackend) object.emplace_back("instructions", instructions.taken_by(program.numeric).json());
-  if (program.assistant) {
-    const link::TokenCost draft = link::cost_of_draft(program);
-    object.emplace_back("assistant", Value::Object{{"checkpoint", program.assistant->folder},
-                                                   {"weight_bytes_per_draft", draft.weight_bytes},
-                                                   {"steps_per_draft", bytes(draft.steps)}});
-  }
+  const auto add_drafter = [&](const char* name, const std::optional<link::Origin>& drafter, const std::string& what, const link::TokenCost& cost) {
+    if (!drafter) return;
+    object.emplace_back(name, Value::Object{{"checkpoint", drafter->folder},
+                                            {"weight_bytes_per_" + what, cost.weight_bytes},
+                                            {"steps_per_" + what, bytes(cost.steps)}});
+  };
+  add_drafter("assistant", program.assistant, "draft", link::cost_of_draft(program));
+  add_drafter("dflash", program.dflash, "block", link::cost_of_block(program));
   if (!program.graph->towers.empty()) object.emplace_back("towers", json_of_towers(program));
   if (const link::Manifest* gem = engine::gem()) object.emplace_back("cut", json_of(*gem));
   if (!with_graph) return object;

@@ -8,7 +8,7 @@
 #include "cli/commands.hpp"
 #include "cli/model.hpp"
 #include "cli/size_text.hpp"
-#include "link/assistant.hpp"
+#include "link/drafters.hpp"
 #include "text/value.hpp"
 
 namespace lapidary::cli {
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using text::Value;
 
 struct Entry {
-  std::string name, folder, storage, assistant;  // assistant: its name; empty = none
+  std::string name, folder, storage, assistant, dflash;  // of its drafters the names; empty = none
   std::size_t weight_bytes = 0, memory_bytes = 0;
   std::string why_not;                           // it cannot run
 };
@@ -39,14 +39,14 @@ std::vector<PlacedCheckpoint> all_places() {
   return all;
 }
 
-// Nothing where it is no model of ours, or an assistant: that is listed with its target.
+// Nothing where it is no model of ours, or a drafter: that is listed with its target.
 std::optional<Entry> entry_of(const PlacedCheckpoint& place) {
   Entry entry;
   entry.name = place.name;
   entry.folder = place.folder;
   try {
     const Config config = link::read_config(place.folder);
-    if (config.assistant) return std::nullopt;
+    if (config.assistant || config.dflash) return std::nullopt;
     entry.storage = storage_of(config);
   } catch (const Error&) {
     return std::nullopt;
@@ -59,10 +59,8 @@ std::optional<Entry> entry_of(const PlacedCheckpoint& place) {
     const link::Program program = engine::open_program(options);
     entry.weight_bytes = program.plan.weights_mapped_bytes;
     entry.memory_bytes = program.plan.weights_mapped_bytes + program.plan.anonymous_bytes();
-    if (program.assistant) {
-      const Neighbourhood around = neighbourhood_of(program.assistant->folder);
-      entry.assistant = around.name;
-    }
+    if (program.assistant) entry.assistant = neighbourhood_of(program.assistant->folder).name;
+    if (program.dflash) entry.dflash = neighbourhood_of(program.dflash->folder).name;
   } catch (const Error& error) {
     entry.why_not = error.message();
   }
@@ -78,21 +76,23 @@ Value value_of(const Entry& entry) {
   object.emplace_back("weight_bytes", static_cast<std::int64_t>(entry.weight_bytes));
   object.emplace_back("memory_bytes", static_cast<std::int64_t>(entry.memory_bytes));
   object.emplace_back("fits", entry.memory_bytes <= machine_bytes());
-  object.emplace_back("assistant", entry.assistant.empty() ? Value() : Value(entry.assistant));
+  for (const auto& [kind, name] : {std::pair{"assistant", entry.assistant}, {"dflash", entry.dflash}})
+    object.emplace_back(kind, name.empty() ? Value() : Value(name));
   return object;
 }
 
 void print(const std::vector<Entry>& entries, bool all) {
   std::size_t width = 5, broken = 0;
   for (const Entry& entry : entries) width = std::max(width, entry.name.size());
-  std::printf("%-*s  %9s  %-10s  %9s  %s\n", static_cast<int>(width), "MODEL", "WEIGHTS", "STORAGE", "MEMORY", "DRAFTER");
+  std::printf("%-*s  %9s  %-10s  %9s  %s\n", static_cast<int>(width), "MODEL", "WEIGHTS", "STORAGE", "MEMORY", "DRAFTERS");
   for (const Entry& entry : entries) {
     if (!entry.why_not.empty()) {
       ++broken;
       continue;
     }
+    const std::string drafters = entry.assistant + (entry.assistant.empty() || entry.dflash.empty() ? "" : ", ") + entry.dflash;
     std::printf("%-*s  %9s  %-10s  %9s  %s%s\n", static_cast<int>(width), entry.name.c_str(), size_text(entry.weight_bytes).c_str(),
-                entry.storage.c_str(), size_text(entry.memory_bytes).c_str(), entry.assistant.empty() ? "-" : entry.assistant.c_str(),
+                entry.storage.c_str(), size_text(entry.memory_bytes).c_str(), drafters.empty() ? "-" : drafters.c_str(),
                 entry.memory_bytes > machine_bytes() ? "  (more than this machine's memory)" : "");
   }
   if (!broken) return;

@@ -30,8 +30,10 @@ std::string seconds_text(engine::Clock::time_point begin, engine::Clock::time_po
 
 void tell_drafts(const engine::Model& model) {
   const engine::DraftOptions& asked = model.draft;
-  if (!model.assistant().empty()) tell("assistant", model.assistant(), engine::gem() ? "was cut with it" : asked.assistant.empty() ? "lies beside the model" : "--draft-model");
-  else tell("assistant", "none", asked.wants_assistant() ? "none that fits lies beside the model" : "--draft-kind");
+  const auto drafters = model.drafters();
+  for (const engine::Model::Drafter& drafter : drafters)
+    tell(drafter.name, drafter.origin->folder, engine::gem() ? "was cut with it" : asked.drafters.empty() ? "lies beside the model" : "--draft-model");
+  if (drafters.empty()) tell("drafter", "none", asked.wants_assistant() || asked.wants_dflash() ? "none that fits lies beside the model" : "--draft-kind");
   std::string sources;
   for (std::size_t i = 0; i < model.speculation.source_count(); ++i)
     sources += (i ? ", " : "") + std::string(model.speculation.source_name(i));

@@ -93,8 +93,8 @@ engine::ModelOptions ModelFlags::options_with(const DraftFlags& draft) const {
                            .draft = draft.options,
                            .notice = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }};
   all.link.backend_options = backend_flags.options();
-  if (!all.draft.assistant.empty())
-    all.draft.assistant = engine::find_checkpoint(all.draft.assistant, engine::Places::of_environment(), "--draft-model");
+  for (std::string& drafter : all.draft.drafters)
+    drafter = engine::find_checkpoint(drafter, engine::Places::of_environment(), "--draft-model");
   return all;
 }
 

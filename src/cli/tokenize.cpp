@@ -103,7 +103,7 @@ std::vector<text::Span> with_blocks(const std::string& text, text::Specials spec
   const text::Value message = text::Value::Object{{"role", "user"}, {"content", text}};
   const MediaMessages asked = read_media(text::Value::Array{message}, flags.media, reader);
   const std::string folder = folder_of(flags.model);
-  const link::Program program = engine::open_program({.folder = folder, .link = {.backend = link::backends().front()}, .draft = {.assistant = {}, .kind = engine::DraftKind::none, .tokens = {}}});
+  const link::Program program = engine::open_program({.folder = folder, .link = {.backend = link::backends().front()}, .draft = {.drafters = {}, .kind = engine::DraftKind::none, .tokens = {}}});
   const std::int32_t image_tokens = flags.image_tokens ? flags.image_tokens : engine::image_budget(folder);
   std::vector<text::Span> spans;
   auto file = asked.media.begin();

@@ -20,7 +20,7 @@
 #include "cut/code.hpp"
 #include "cut/payload.hpp"
 #include "cut/tables.hpp"
-#include "link/assistant.hpp"
+#include "link/drafters.hpp"
 #include "link/bind.hpp"
 #include "stages.hpp"
 
@@ -137,10 +137,14 @@ void write_payload(std::ostream& file, const std::string& path, const Layout& la
 
 void copy_file(std::ostream& to, const std::string& path) { to << std::ifstream(path, std::ios::binary).rdbuf(); }
 
-std::optional<std::string> assistant_of(const engine::ModelOptions& model) {
+// Folders of the drafters to cut it with.
+std::vector<std::string> drafters_of(const engine::ModelOptions& model) {
   const engine::DraftOptions& draft = model.draft;
-  if (!draft.wants_assistant()) return std::nullopt;
-  return draft.assistant.empty() ? link::find_assistant(model.folder, link::read_config(model.folder).shape) : draft.assistant;
+  for (const std::string& folder : draft.drafters)
+    if (!link::read_config(folder).assistant)
+      fail(ErrorKind::unsupported, folder, "drafter, expected an assistant, got another kind, which no program is cut with");
+  if (!draft.drafters.empty()) return draft.drafters;
+  return link::find_drafters(model.folder, link::read_config(model.folder).shape, {.assistant = draft.wants_assistant(), .dflash = false});
 }
 
 // Without towers whose tensors the checkpoint does not have.
@@ -204,15 +208,13 @@ std::uint64_t id_of(const link::Manifest& manifest) {
 CutReport cut(const CutOptions& options) {
   const std::string& folder = options.model.folder;
   const Kit kit = Kit::find(options.compiler);
-  const std::optional<std::string> assistant = assistant_of(options.model);
+  const std::vector<std::string> drafters = drafters_of(options.model);
   Checkpoint checkpoint = Checkpoint::open(folder);
-  std::vector<std::string> drafters;
-  if (assistant) drafters.push_back(*assistant);
   const codegen::Built built(model_of(checkpoint, drafters));
   link::Options resolved = options.model.link;
   resolved.numeric = options.model.numeric.value_or(link::usual_numeric(built.graph()));
   link::Program program = link::link(
-      std::move(checkpoint), assistant ? std::optional(Checkpoint::open(*assistant)) : std::nullopt, built.graph(), resolved);
+      std::move(checkpoint), drafters.empty() ? std::nullopt : std::optional(Checkpoint::open(drafters.front())), built.graph(), resolved);
 
   const std::vector<link::TowerWeights> towers = join_towers(program);
 

@@ -24,10 +24,12 @@ Tables read_tables(const std::shared_ptr<const Payload>& payload) {
 link::Program link_with(const ModelOptions& options, std::shared_ptr<const Payload> payload, const Tables& tables) {
   const link::Manifest& manifest = cut::manifest();
   const DraftOptions& draft = options.draft;
-  if (!draft.assistant.empty())
-    fail(ErrorKind::usage, "--draft-model", "expected nothing, this program was cut with its assistant, got " + draft.assistant);
+  if (!draft.drafters.empty())
+    fail(ErrorKind::usage, "--draft-model", "expected nothing, this program was cut with its drafters, got " + draft.drafters.front());
   if (draft.kind == DraftKind::mtp && !manifest.assistant)
     fail(ErrorKind::usage, "drafting", "mtp, expected a program that was cut with an assistant, got one without");
+  if (draft.kind == DraftKind::dflash)
+    fail(ErrorKind::usage, "drafting", "dflash, expected a program that takes any model, got one that was cut without such a drafter");
   link::Options resolved = options.link;
   resolved.numeric = options.numeric.value_or(link::usual_numeric(*manifest.graph));
   if (manifest.graph->tower(graph::Sense::vision)) resolved.image_tokens = options.image_tokens ? options.image_tokens : tables.image_tokens;

@@ -21,18 +21,31 @@ SoftIds soft_ids(const std::string& folder) { return SoftIds::of_config(folder);
 
 link::Program open_program(const ModelOptions& options) {
   options.begin_stage("checkpoint");
-  const Pairing pairing = pair(options.draft, options.folder);
+  const link::Pairing pairing = pair(options.draft, options.folder);
   link::Options resolved = options.link;
   if (pairing.graph->tower(graph::Sense::vision)) resolved.image_tokens = image_tokens_of(options);
   resolved.numeric = options.numeric.value_or(link::usual_numeric(*pairing.graph));
-  if (pairing.assistant) try {
-    return link::link(Checkpoint::open(options.folder), Checkpoint::open(*pairing.assistant), *pairing.graph, resolved);
+  const auto linked = [&](link::Drafters with) {
+    const auto opened = [](bool taken, const std::string& folder) {
+      return taken && !folder.empty() ? std::optional(Checkpoint::open(folder)) : std::nullopt;
+    };
+    return link::link(Checkpoint::open(options.folder), opened(with.assistant, pairing.assistant), *pairing.graph, resolved,
+                      opened(with.dflash, pairing.dflash));
+  };
+  if (pairing.assistant.empty() && pairing.dflash.empty()) return linked({});
+  std::string fault;
+  for (const link::Drafters with : {link::Drafters{true, true}, {true, false}, {false, true}}) try {
+    link::Program program = linked(with);
+    if (options.notice && !fault.empty()) options.notice(fault + "; going on without this drafter");
+    return program;
   } catch (const Error& error) {
     // What merely lay beside the model must not keep it from running; what was asked for is wrong without it too.
-    if (options.draft.asks_for_assistant() || error.kind == ErrorKind::usage) throw;
-    if (options.notice) options.notice(error.message() + "; going on without this assistant");
+    if (options.draft.asks_for_drafter() || error.kind == ErrorKind::usage) throw;
+    if (fault.empty()) fault = error.message();
   }
-  return link::link(Checkpoint::open(options.folder), std::nullopt, *pairing.graph, resolved);
+  link::Program program = linked({});
+  if (options.notice) options.notice(fault + "; going on without drafters");
+  return program;
 }
 
 Parts open_parts(const ModelOptions& options) {

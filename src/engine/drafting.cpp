@@ -1,20 +1,24 @@
 #include "engine/drafting.hpp"
 
 #include "decode/lookup.hpp"
-#include "link/assistant.hpp"
 
 namespace lapidary::engine {
 
-Pairing pair(const DraftOptions& options, const std::string& target_folder) {
+link::Pairing pair(const DraftOptions& options, const std::string& target_folder) {
   const Config target = link::read_config(target_folder);
-  if (target.assistant)
-    fail(ErrorKind::unsupported, target_folder, "expected a model, got an assistant, which goes to --draft-model");
-  Pairing pairing{.graph = &link::find_graph(target.shape, target_folder), .assistant = std::nullopt};
-  if (!options.wants_assistant()) return pairing;
-  pairing.assistant = options.assistant.empty() ? link::find_assistant(target_folder, target.shape) : options.assistant;
-  if (pairing.assistant) pairing.graph = &link::find_pair_graph(target.shape, *pairing.assistant);
-  if (!pairing.assistant && options.kind == DraftKind::mtp)
-    fail(ErrorKind::usage, "drafting", "mtp, expected an assistant beside " + target_folder + " or one that is named, got none");
+  if (target.assistant || target.dflash)
+    fail(ErrorKind::unsupported, target_folder, "expected a model, got a drafter, which goes to --draft-model");
+  const link::Drafters wanted{.assistant = options.wants_assistant(), .dflash = options.wants_dflash()};
+  const link::Pairing pairing = link::pair(
+      target.shape, options.drafters.empty() ? link::find_drafters(target_folder, target.shape, wanted) : options.drafters, target_folder);
+  const auto check = [&](const char* kind, DraftKind forced, bool wants, const std::string& folder) {
+    if (options.kind == forced && folder.empty())
+      fail(ErrorKind::usage, "drafting", std::string(kind) + ", expected a drafter of this kind beside " + target_folder + " or one that is named, got none");
+    if (!wants && !folder.empty())
+      fail(ErrorKind::usage, "drafting", "expected only drafters of the kind that is asked for, got one for " + std::string(kind) + ": " + folder);
+  };
+  check("mtp", DraftKind::mtp, wanted.assistant, pairing.assistant);
+  check("dflash", DraftKind::dflash, wanted.dflash, pairing.dflash);
   return pairing;
 }
 
@@ -24,11 +28,14 @@ std::size_t source_bytes(const DraftOptions& options, std::int32_t context_token
 
 decode::Speculation make_speculation(const DraftOptions& options, const link::Program& program) {
   std::vector<decode::Speculation::SourceKind> sources;
-  if (options.wants_assistant() && program.assistant) {
-    const auto bytes = [](const link::TokenCost& cost) { return static_cast<double>(cost.weight_bytes); };
-    const double draft_steps = bytes(link::cost_of_draft(program)) / bytes(link::cost_of_token(program));
-    sources.push_back({[] { return std::make_unique<decode::Assistant>(); }, {.draft_steps = draft_steps}});
-  }
+  const auto steps = [&](const link::TokenCost& cost) {
+    return static_cast<double>(cost.weight_bytes) / static_cast<double>(link::cost_of_token(program).weight_bytes);
+  };
+  if (options.wants_assistant() && program.assistant)
+    sources.push_back({[] { return std::make_unique<decode::Assistant>(); }, {.draft_steps = steps(link::cost_of_draft(program))}});
+  if (options.wants_dflash() && program.dflash)
+    sources.push_back({[block = program.graph->dflash->block] { return std::make_unique<decode::DFlash>(block); },
+                       {.draft_steps = steps(link::cost_of_block(program)), .block = true}});
   if (options.wants_lookup())
     sources.push_back({[tokens = program.plan.context_tokens] { return std::make_unique<decode::Lookup>(tokens); }, {}});
   return decode::Speculation(std::move(sources), options.tokens);
@@ -38,10 +45,11 @@ decode::DraftChoice choose_drafts(const decode::Speculation& speculation, const 
   decode::DraftChoice choice{.fixed_k = options.tokens};
   bool any = false;
   for (std::size_t i = 0; i < speculation.source_count(); ++i) {
-    choice.sources[i] = speculation.source_name(i) == "lookup" ? options.wants_lookup() : options.wants_assistant();
+    const std::string_view name = speculation.source_name(i);
+    choice.sources[i] = name == "lookup" ? options.wants_lookup() : name == "dflash" ? options.wants_dflash() : options.wants_assistant();
     any = any || choice.sources[i];
   }
-  if (!any && (options.kind == DraftKind::mtp || options.kind == DraftKind::lookup))
+  if (!any && options.kind != DraftKind::automatic && options.kind != DraftKind::none)
     fail(ErrorKind::usage, "draft", "expected a kind that the model was loaded with, got another");
   return choice;
 }

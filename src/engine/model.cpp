@@ -54,10 +54,18 @@ void Model::warm_up() {
   while (generation.next()) {}
 }
 
-const link::FileHashes& Model::assistant_hashes() const {
+std::vector<Model::Drafter> Model::drafters() const {
+  std::vector<Drafter> all;
+  if (program.assistant) all.push_back({"assistant", "mtp", &*program.assistant});
+  if (program.dflash) all.push_back({"dflash", "dflash", &*program.dflash});
+  return all;
+}
+
+const link::FileHashes& Model::hashes_of(const Drafter& drafter) const {
   const std::lock_guard lock(mutex_);
-  if (!hashes_) hashes_ = program.assistant ? program.assistant->hashes() : link::FileHashes{};
-  return *hashes_;
+  const auto [found, fresh] = hashes_.try_emplace(drafter.name);
+  if (fresh) found->second = drafter.origin->hashes();
+  return found->second;
 }
 
 std::shared_ptr<const text::Vocabulary> Model::vocabulary() const {

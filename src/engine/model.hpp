@@ -2,12 +2,15 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "checkpoint/places.hpp"
 #include "engine/parts.hpp"
 #include "link/backend.hpp"
 #include "link/executor.hpp"
@@ -27,8 +30,16 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  std::string assistant() const { return program.assistant ? program.assistant->folder : ""; }
-  const link::FileHashes& assistant_hashes() const;  // computed when first asked for
+  // What it was loaded with to draft.
+  struct Drafter {
+    const char* name = nullptr;  // "assistant", "dflash"
+    const char* kind = nullptr;  // "mtp", "dflash", as sources of drafts are named
+    const link::Origin* origin = nullptr;
+
+    std::string_view folder_name() const { return last_part(origin->folder); }
+  };
+  std::vector<Drafter> drafters() const;
+  const link::FileHashes& hashes_of(const Drafter& drafter) const;  // computed when first asked for
 
   // What grammars read tokens with. Each takes a while to build, at first use; all answers share it.
   std::shared_ptr<const text::Vocabulary> vocabulary() const;
@@ -54,7 +65,7 @@ class Model {
 
   const Parts::MakeVocabulary make_vocabulary_, make_call_vocabulary_;
   mutable std::mutex mutex_;  // of what follows
-  mutable std::optional<link::FileHashes> hashes_;
+  mutable std::map<std::string_view, link::FileHashes> hashes_;  // by name of a drafter
   mutable std::shared_ptr<const text::Vocabulary> vocabulary_, call_vocabulary_;
   std::vector<bool> taken_;   // by slot
 };

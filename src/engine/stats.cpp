@@ -30,6 +30,13 @@ Rates rates_of(const Model& model, const Answer::Result& answer) {
 Value stats_of(const Conversation& conversation, const Answer::Result& answer) {
   const Model& model = conversation.model;
   const Rates rates = rates_of(model, answer);
+  Value::Object draft = draft_stats(model.speculation, answer.drafts);
+  for (const Model::Drafter& drafter : model.drafters()) {
+    Value::Object sha256;
+    for (const auto& [name, hash] : model.hashes_of(drafter)) sha256.emplace_back(name, hash);
+    draft.emplace_back(drafter.name, drafter.origin->folder);
+    draft.emplace_back(std::string(drafter.name) + "_sha256", std::move(sha256));
+  }
   return Value::Object{
       {"load_s", model.load_seconds},
       {"first_token_s", answer.first_token_seconds},
@@ -43,14 +50,14 @@ Value stats_of(const Conversation& conversation, const Answer::Result& answer) {
       {"gb_s", rates.gb_s},
       {"kv", kv_stats(model.program)},
       {"seed", std::to_string(answer.seed)},
-      {"draft", draft_stats(model.speculation, answer.drafts, model.assistant(), model.assistant_hashes())},
+      {"draft", std::move(draft)},
   };
 }
 
 Value kv_stats(const link::Program& program) {
   const link::MemoryPlan& plan = program.plan;
   Value::Array layers;
-  for (std::size_t l = 0; l < plan.kv.size(); ++l) {
+  for (std::size_t l = 0; l < plan.target_kv().size(); ++l) {
     const graph::LayerShape& layer = program.graph->shape.layers[l];
     if (!plan.kv[l].capacity || layer.kind != graph::LayerKind::full) continue;
     const link::KvStores& stores = plan.kv[l].stores;
@@ -70,15 +77,14 @@ double acceptance(const decode::SpeculationStats& stats, int position) {
   return drafted ? static_cast<double>(stats.accepted[position]) / static_cast<double>(drafted) : 0.0;
 }
 
-Value draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats, const std::string& assistant,
-                  const link::FileHashes& hashes) {
-  Value::Object sources, plain, sha256;
+Value::Object draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats) {
+  Value::Object sources, plain;
   for (std::size_t i = 0; i < speculation.source_count(); ++i)
     sources.emplace_back(std::string(speculation.source_name(i)), stats.rounds_by_source[i]);
   for (const auto& [reason, count] : stats.plain_rounds) plain.emplace_back(std::string(reason), count);
   Value::Array acceptances;
   for (int i = 0; i < kMaxDrafts; ++i) acceptances.emplace_back(acceptance(stats, i));
-  Value::Object object{
+  return {
       {"rounds", stats.rounds},
       {"rounds_by_source", std::move(sources)},
       {"rounds_by_draft_tokens", counts_of(stats.rounds_by_k)},
@@ -90,12 +96,6 @@ Value draft_stats(const decode::Speculation& speculation, const decode::Speculat
       {"verify_s", stats.verify_s},
       {"other_s", stats.other_s},
   };
-  if (!assistant.empty()) {
-    for (const auto& [name, hash] : hashes) sha256.emplace_back(name, hash);
-    object.emplace_back("assistant", assistant);
-    object.emplace_back("assistant_sha256", std::move(sha256));
-  }
-  return object;
 }
 
 }  // namespace lapidary::engine

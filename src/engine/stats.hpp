@@ -17,9 +17,8 @@ text::Value stats_of(const Conversation& conversation, const Answer::Result& ans
 // How K/V are stored and what they take: of layers that keep every position, each with one store or two, and in all.
 text::Value kv_stats(const link::Program& program);
 
-// The rounds of a text. `assistant`: its folder, empty without one
-text::Value draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats, const std::string& assistant,
-                        const link::FileHashes& hashes);
+// The rounds of a text.
+text::Value::Object draft_stats(const decode::Speculation& speculation, const decode::SpeculationStats& stats);
 double acceptance(const decode::SpeculationStats& stats, int position);  // of the drafts at this position, the accepted part
 
 }  // namespace lapidary::engine

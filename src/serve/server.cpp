@@ -121,7 +121,8 @@ void Server::Core::be_ready(std::size_t cache_bytes) {
   ready_s_ = now_s();
   tell_supervisor("READY=1");
   const link::MemoryPlan& plan = model_->program.plan;
-  const std::string assistant = model_->assistant();
+  std::string drafters;
+  for (const engine::Model::Drafter& drafter : model_->drafters()) drafters += (drafters.empty() ? "" : " and ") + std::string(drafter.folder_name());
   const std::string host = options_.host.find(':') == std::string::npos ? options_.host : "[" + options_.host + "]";
   const std::string where = !options_.handed_over.empty() ? "the sockets that were handed over"
                             : !options_.unix_path.empty() ? options_.unix_path
@@ -130,7 +131,7 @@ void Server::Core::be_ready(std::size_t cache_bytes) {
   const auto megabytes = [](std::size_t bytes) { return std::to_string(static_cast<long>(std::ceil(static_cast<double>(bytes) / kMegabyte))) + " MB"; };
   say_("listening on " + where + ", model " + facts_.names.front() + ", " + std::to_string(plan.sessions) + " x " + std::to_string(plan.context_tokens) +
        " tokens, K/V " + megabytes(plan.kv_bytes) + ", cache " + megabytes(cache_bytes) + ", drafter " +
-       (assistant.empty() ? "none" : std::filesystem::path(assistant).filename().string()));
+       (drafters.empty() ? "none" : drafters));
 }
 
 Response Server::Core::http_error(int status, std::string_view what, const Head* head) {

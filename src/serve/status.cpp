@@ -23,17 +23,20 @@ std::string_view name_of(SlotStatus::State state) {
   return "";
 }
 
-// Who drafts, or why nobody does.
-Value drafter_object(const engine::Model& model) {
-  if (const std::string assistant = model.assistant(); !assistant.empty()) {
+// Who drafts, or why no drafter does.
+Value::Array drafter_objects(const engine::Model& model) {
+  Value::Array all;
+  for (const engine::Model::Drafter& drafter : model.drafters()) {
     Value::Object hashes;
-    for (const auto& [file, hash] : model.assistant_hashes()) hashes.emplace_back(file, hash);
-    const std::string name = assistant.substr(assistant.find_last_of('/') + 1);
-    return Value::Object{{"kind", "mtp"}, {"name", name}, {"sha256", std::move(hashes)}, {"why", nullptr}};
+    for (const auto& [file, hash] : model.hashes_of(drafter)) hashes.emplace_back(file, hash);
+    all.push_back(Value::Object{{"kind", drafter.kind}, {"name", drafter.folder_name()}, {"sha256", std::move(hashes)}, {"why", nullptr}});
   }
-  if (model.speculation.source_count() > 0)
-    return Value::Object{{"kind", "lookup"}, {"name", nullptr}, {"sha256", nullptr}, {"why", "no assistant was found for the model"}};
-  return Value::Object{{"kind", "none"}, {"name", nullptr}, {"sha256", nullptr}, {"why", "drafts are switched off"}};
+  if (all.empty()) {
+    const bool looks_up = model.speculation.source_count() > 0;
+    all.push_back(Value::Object{{"kind", looks_up ? "lookup" : "none"}, {"name", nullptr}, {"sha256", nullptr},
+                                {"why", looks_up ? "no drafter was found for the model" : "drafts are switched off"}});
+  }
+  return all;
 }
 
 }  // namespace
@@ -68,7 +71,7 @@ std::string props_body(const engine::Model& model, const Facts& facts, const Ser
       {"backend", model.program.backend->name},
       {"numeric", name_of(model.program.numeric)},
       {"build", version},
-      {"drafter", drafter_object(model)}});
+      {"drafters", drafter_objects(model)}});
 }
 
 std::string slots_body(const std::vector<SlotStatus>& slots, int context_tokens) {

@@ -96,8 +96,8 @@ const suite<"drafting"> drafting = [] {
       std::string mentions;
     };
     for (const Wrong& wrong :
-         {Wrong{"--draft-kind mtp", 2, "expected an assistant beside"}, {"--draft-model " + stranger, 1, "vocab_size"},
-          {"--draft-kind mtp --draft-model " + stranger, 1, "vocab_size"}, {"--draft-model " + kPebble, 1, "expected an assistant"},
+         {Wrong{"--draft-kind mtp", 2, "expected a drafter of this kind beside"}, {"--draft-model " + stranger, 1, "vocab_size"},
+          {"--draft-kind mtp --draft-model " + stranger, 1, "vocab_size"}, {"--draft-model " + kPebble, 1, "expected a drafter"},
           {"--draft-model " + folder.path("nothing"), 1, "nothing/config.json"},
           {"--draft-kind lookup --draft-model " + kAssistant, 2, "--draft-model"},
           {"--draft-kind none --draft-model " + kAssistant, 2, "--draft-model"}}) {
@@ -118,7 +118,7 @@ const suite<"drafting"> drafting = [] {
     std::filesystem::copy_file(kAssistant + "/config.json", folder.path("pebble-assistant/config.json"));
     const std::string request = "generate --json --temperature 0 --max-tokens 8 hello --model " + folder.path("pebble");
     const Outcome run = lapidary(request);
-    expect(run.status == 0_i && run.err.starts_with("[") && run.err.find("without this assistant") != std::string::npos) << run.err;
+    expect(run.status == 0_i && run.err.starts_with("[") && run.err.find("without this drafter") != std::string::npos) << run.err;
     expect(at(json_of(run), {"stats", "draft"}).find("assistant") == nullptr);
     for (const std::string& asked : {std::string(" --draft-kind mtp"), " --draft-model " + folder.path("pebble-assistant")})
       expect(lapidary(request + asked).status == 1_i) << asked;
@@ -128,7 +128,7 @@ const suite<"drafting"> drafting = [] {
     const Outcome run = lapidary("generate hi --context 9999999");
     expect(run.status == 2_i && run.err.starts_with("[context] ") && run.err.find('\n') == run.err.size() - 1) << run.err;
     const Outcome assistant = lapidary("generate hi --model " + kAssistant);
-    expect(assistant.status == 1_i && assistant.err.find("expected a model, got an assistant, which goes to --draft-model") != std::string::npos)
+    expect(assistant.status == 1_i && assistant.err.find("expected a model, got a drafter, which goes to --draft-model") != std::string::npos)
         << assistant.err;
   };
 

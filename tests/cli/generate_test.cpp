@@ -217,14 +217,14 @@ const suite<"lapidary generate"> generate = [] {
     for (const std::string& line :
          {"model        " + pebble + " (comes with lapidary; --model takes another)", std::string("backend      cpu (first of this build)"),
           std::string("numeric      exact (usual for a model of this size)"), std::string("threads      1 (--threads)"),
-          "assistant    " + pebble + "-assistant (lies beside the model)"})
+          "assistant    " + pebble + "-assistant (lies beside the model)", "dflash       " + pebble + "-dflash (lies beside the model)"})
       expect(run.err.find(line + "\n") != std::string::npos) << line << "\n" << run.err;
     for (const char* piece : {"instructions ", "K/V          f32, ", " for 300 tokens\n", "drafts       by mtp, lookup, as many", " of mapped weights, ", "loaded in ",
                               "(checkpoint 0.", "s, tokenizer 0.", "s, weights 0."})
       expect(run.err.find(piece) != std::string::npos) << piece << "\n" << run.err;
 
     const Outcome asked = lapidary(command + "--verbose --model " + pebble + " --numeric fast --draft-kind none");
-    for (const char* piece : {" (--model ", "fast (--numeric)\n", "assistant    none (--draft-kind)\ndrafts       none\n"})
+    for (const char* piece : {" (--model ", "fast (--numeric)\n", "drafter      none (--draft-kind)\ndrafts       none\n"})
       expect(asked.err.find(piece) != std::string::npos) << piece << "\n" << asked.err;
     expect(lapidary(command + "--verbose --quiet").status == 2_i);
     expect(shell("echo /quit | " LAPIDARY_PROGRAM " chat --verbose").err.find("loaded in ") != std::string::npos);

@@ -111,7 +111,7 @@ const suite<"gems"> gems = [] {
     const Outcome other = pebble_beside().run("generate hi --model " + kPebble);
     expect(other.status == 2_i && other.err.starts_with("[--model] expected nothing, this program was cut for")) << other.err;
     const Outcome assistant = pebble_beside().run("generate hi --draft-model " + kPebble + "-assistant");
-    expect(assistant.status == 2_i && assistant.err.find("cut with its assistant") != std::string::npos) << assistant.err;
+    expect(assistant.status == 2_i && assistant.err.find("cut with its drafters") != std::string::npos) << assistant.err;
     expect(shell("LAPIDARY_MODEL=/nowhere " + pebble_beside().path() + " generate story --temperature 0 -n 2").status == 0_i);
     expect(pebble_beside().run("list").status == 2_i);
   };

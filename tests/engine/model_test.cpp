@@ -125,7 +125,7 @@ const suite<"models"> models = [] {
     std::vector<std::string> notices;
     options.notice = [&](const std::string& text) { notices.push_back(text); };
     expect(!engine::open_program(options).assistant);
-    expect(notices.size() == 1u && notices[0].ends_with("; going on without this assistant"));
+    expect(notices.size() == 1u && notices[0].ends_with("; going on without this drafter"));
     options.draft.kind = engine::DraftKind::mtp;
     expect(error_of([&] { engine::open_program(options); }).has_value());
   };

@@ -1,10 +1,10 @@
-// The pairing of a target with its assistant: which fit, which is found, and how its weights are bound.
+// The pairing of a target with its drafters: which fit, which are found, and how an assistant's weights are bound.
 #include <boost/ut.hpp>
 
 #include <functional>
 
 #include "checkpoint/pair.hpp"
-#include "link/assistant.hpp"
+#include "link/drafters.hpp"
 #include "support/model.hpp"
 #include "support/pairs.hpp"
 
@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 
 const std::string kTarget = kFixtures + "/models/ple-bf16";
 const std::string kAssistant = kFixtures + "/assistants/ple-bf16";
+const std::string kDFlash = kFixtures + "/dflash/ple-bf16";
 const std::string kEmbedding = "model.embed_tokens.weight";
 const std::string kOrdering = "masked_embedding.token_ordering";
 
@@ -107,6 +108,7 @@ std::string replaced(std::string text, const std::string& old_part, const std::s
 }
 
 std::string fitting() { return config_of(kAssistant); }
+std::string dflash() { return config_of(kDFlash); }
 std::string other_vocabulary() { return replaced(fitting(), "\"vocab_size\": 256", "\"vocab_size\": 512"); }
 std::string not_compiled() { return replaced(fitting(), "\"intermediate_size\": 128", "\"intermediate_size\": 136"); }
 
@@ -125,14 +127,15 @@ class Models {
   TemporaryFolder folder_;
 };
 
-suite<"find_pair_graph"> graph_suite = [] {
+suite<"pair"> graph_suite = [] {
   "a pair has the graph that was compiled for both"_test = [] {
     std::vector<Pair> pairs = fixture_pairs();
     pairs.push_back(pebble_pair());
     for (const Pair& pair : pairs) {
-      const graph::Graph& graph = link::find_pair_graph(shape_of(pair.target), pair.assistant);
-      expect(&graph == &link::find_graph(shape_of(pair.target), pair.target)) << pair.name;
-      expect(graph.assistant && graph.assistant->centroids == link::read_config(pair.assistant).assistant->centroids);
+      const link::Pairing found = link::pair(shape_of(pair.target), {pair.assistant}, pair.target);
+      expect(found.graph == &link::find_graph(shape_of(pair.target), pair.target)) << pair.name;
+      expect(found.graph->assistant && found.graph->assistant->centroids == link::read_config(pair.assistant).assistant->centroids);
+      expect(found.assistant == pair.assistant && found.dflash.empty());
     }
   };
 
@@ -140,19 +143,22 @@ suite<"find_pair_graph"> graph_suite = [] {
     Models models;
     const std::string folder = models.add(
         "assistant", replaced(fitting(), "\"max_position_embeddings\": 4096", "\"max_position_embeddings\": 512"));
-    expect(&link::find_pair_graph(shape_of(kTarget), folder) == &link::find_pair_graph(shape_of(kTarget), kAssistant));
+    const graph::Shape target = shape_of(kTarget);
+    expect(link::pair(target, {folder}, kTarget).graph == link::pair(target, {kAssistant}, kTarget).graph);
+    expect(link::pair(target, {}, kTarget).graph == &link::find_graph(target, kTarget));
   };
 
   "what cannot be a pair is refused with the reason"_test = [] {
     Models models;
     const graph::Shape target = shape_of(kTarget);
     const auto error_with = [&](const std::string& folder) {
-      return error_of([&] { link::find_pair_graph(target, folder); });
+      return error_of([&] { link::pair(target, {folder}, kTarget); });
     };
     const auto expect_refused = [&](const std::string& name, const std::string& config, ErrorKind kind, const char* word) {
       expect_mentions(error_with(models.add(name, config)), kind, {models.path(name), word});
     };
     expect_mentions(error_with(kTarget), ErrorKind::unsupported, {kTarget, "model_type", "gemma4"});
+    expect_mentions(error_with(kFixtures + "/dflash/dense-bf16"), ErrorKind::shape_mismatch, {"dense-bf16", "num_target_layers"});
     expect_mentions(error_with(models.path("nowhere")), ErrorKind::io, {"nowhere/config.json"});
     expect_mentions(error_with(models.path("")), ErrorKind::io, {"config.json"});
     expect_refused("broken", fitting().substr(0, 400), ErrorKind::not_json, "config.json");
@@ -162,22 +168,51 @@ suite<"find_pair_graph"> graph_suite = [] {
                    "extra_graphs");
     const std::string top_k = "\"centroid_intermediate_top_k\": ";
     expect_refused("narrower", replaced(fitting(), top_k + "8", top_k + "4"), ErrorKind::no_graph, "extra_graphs");
+    expect_refused("late", replaced(dflash(), "\"block_size\": 16", "\"block_size\": 15"), ErrorKind::no_graph, "extra_graphs");
+    expect_refused("other-depth", replaced(dflash(), "\"num_target_layers\": 6", "\"num_target_layers\": 7"), ErrorKind::shape_mismatch,
+                   "num_target_layers");
+    for (const std::string& twice : {kAssistant, kDFlash})
+      expect_mentions(error_of([&] { link::pair(target, {twice, twice}, kTarget); }), ErrorKind::usage, {twice, "one drafter of a kind"});
+  };
+
+  "a drafter of each kind, in any order, and each alone"_test = [] {
+    const graph::Shape target = shape_of(kTarget);
+    for (const auto& folders : {std::vector{kAssistant, kDFlash}, {kDFlash, kAssistant}, {kDFlash}, {kAssistant}}) {
+      const link::Pairing found = link::pair(target, folders, kTarget);
+      expect(found.graph->assistant && found.graph->dflash);
+      expect(eq(found.assistant.empty(), std::ranges::count(folders, kAssistant) == 0));
+      expect(eq(found.dflash.empty(), std::ranges::count(folders, kDFlash) == 0));
+    }
+  };
+
+  "two drafters for one target have a graph each"_test = [] {
+    const graph::Shape target = shape_of(kFixtures + "/models/moe-bf16");
+    for (const char* name : {"moe-bf16", "moe-4bit"}) {
+      const std::string folder = kFixtures + "/dflash/" + name;
+      const link::Pairing found = link::pair(target, {folder}, "");
+      expect(found.dflash == folder && *found.graph->dflash == *link::read_config(folder).dflash) << name;
+    }
   };
 };
 
-suite<"find_assistant"> find_suite = [] {
+suite<"find_drafters"> find_suite = [] {
   const auto found_beside = [](const Models& models, const std::string& name) {
-    const auto folder = link::find_assistant(models.path(name), shape_of(kTarget));
-    if (folder) expect(fs::equivalent(fs::path(*folder).parent_path(), models.path("")));
-    return folder ? fs::path(*folder).filename().string() : "nothing";
+    const auto folders = link::find_drafters(models.path(name), shape_of(kTarget));
+    std::string names;
+    for (const std::string& folder : folders) {
+      expect(fs::equivalent(fs::path(folder).parent_path(), models.path("")));
+      names += (names.empty() ? "" : " and ") + fs::path(folder).filename().string();
+    }
+    return names.empty() ? "nothing" : names;
   };
 
-  "pebble's assistant is found beside it, however the path is spelled"_test = [] {
+  "pebble's drafters are found beside it, however the path is spelled"_test = [] {
     const graph::Shape pebble = shape_of(kRoot + "/models/pebble");
     for (const char* path : {"/models/pebble", "/models/pebble/", "/models/../models/./pebble/."}) {
-      const auto folder = link::find_assistant(kRoot + path, pebble);
-      expect(fatal(folder.has_value())) << path;
-      expect(fs::equivalent(*folder, kRoot + "/models/pebble-assistant"));
+      const auto folders = link::find_drafters(kRoot + path, pebble);
+      expect(fatal(folders.size() == 2u)) << path;
+      expect(fs::equivalent(folders[0], kRoot + "/models/pebble-assistant"));
+      expect(fs::equivalent(folders[1], kRoot + "/models/pebble-dflash"));
     }
   };
 
@@ -209,6 +244,19 @@ suite<"find_assistant"> find_suite = [] {
     expect(eq(add_and_find("gem-7b-it-zoo"), std::string("gem-7b-it-assistant")));
     models.add("gem-7b-it-aaa", other_vocabulary());
     expect(eq(found_beside(models, "gem-7b-it"), std::string("gem-7b-it-assistant"))) << "what does not fit is passed over";
+  };
+
+  "one of each kind that is wanted, each by its own name"_test = [found_beside] {
+    Models models;
+    models.add("gem-7b-it", config_of(kTarget));
+    models.add("gem-assistant", fitting());
+    models.add("gem-7b-DFlash", dflash());
+    models.add("other-DFlash", dflash());
+    expect(eq(found_beside(models, "gem-7b-it"), std::string("gem-7b-DFlash and gem-assistant")));
+    const auto wanted = [&](link::Drafters kinds) { return link::find_drafters(models.path("gem-7b-it"), shape_of(kTarget), kinds); };
+    expect(wanted({.assistant = false, .dflash = true}) == std::vector{models.path("gem-7b-DFlash")});
+    expect(wanted({.assistant = true, .dflash = false}) == std::vector{models.path("gem-assistant")});
+    expect(wanted({.assistant = false, .dflash = false}).empty());
   };
 
   "whatever else lies beside a model is passed over"_test = [found_beside] {

@@ -39,7 +39,10 @@ const suite<"status"> status = [] {
     expect(at("modalities") == R"({"vision":true,"audio":false})");
     expect(at("backend") == "\"cpu\"");
     expect(text::to_json(*props.find("default_generation_settings")->find("thinking")) == "true");
-    const text::Value& drafter = *props.find("drafter");
+    const text::Value::Array& drafters = *props.find("drafters")->array();
+    expect(fatal(drafters.size() == 2u));
+    expect(text::to_json(*drafters[1].find("kind")) == "\"dflash\"" && text::to_json(*drafters[1].find("name")) == "\"pebble-dflash\"");
+    const text::Value& drafter = drafters[0];
     expect(text::to_json(*drafter.find("kind")) == "\"mtp\"" && text::to_json(*drafter.find("name")) == "\"pebble-assistant\"");
     expect(drafter.find("sha256")->find("model.safetensors") != nullptr);
 
@@ -47,7 +50,7 @@ const suite<"status"> status = [] {
     plain.draft.kind = engine::DraftKind::none;
     engine::Model alone(plain);
     const std::string body = props_body(alone, some_facts(), options, "9.9");
-    expect(body.find(R"("drafter":{"kind":"none","name":null,"sha256":null,"why":"drafts are switched off"})") != body.npos) << body;
+    expect(body.find(R"("drafters":[{"kind":"none","name":null,"sha256":null,"why":"drafts are switched off"}])") != body.npos) << body;
     expect(fingerprint_of(model, "1") == fingerprint_of(alone, "1")) << "drafts change no byte";
     expect(fingerprint_of(model, "1") != fingerprint_of(model, "2"));
   };
