@@ -32,6 +32,7 @@ void add_inspect(CLI::App& app);
 void add_cut(CLI::App& app);
 void add_list(CLI::App& app);
 void add_logits(CLI::App& app);
+void add_rounds(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_generate(CLI::App& app, int& status);

@@ -13,6 +13,7 @@ std::span<const Command> commands() {
       {"inspect", [](CLI::App& app, int&) { add_inspect(app); }},
       {"cut", [](CLI::App& app, int&) { add_cut(app); }},
       {"logits", [](CLI::App& app, int&) { add_logits(app); }},
+      {"rounds", [](CLI::App& app, int&) { add_rounds(app); }},
       {"bench", [](CLI::App& app, int&) { add_bench(app); }},
       {"check-exact", [](CLI::App& app, int&) { add_check_exact(app); }},
       {"", [](CLI::App& app, int&) { add_backend_commands(app); }},
