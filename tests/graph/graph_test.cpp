@@ -63,6 +63,8 @@ int count_steps(const Segment& segment, int layer) {
   return count;
 }
 
+bool is_tapped(const Graph& graph, int layer) { return graph.dflash && std::ranges::count(graph.dflash->each_tap(), layer) > 0; }
+
 bool near(float value, double expected) { return std::abs(value - expected) <= 1e-7 * std::abs(expected); }
 
 const suite<"graphs"> graphs = [] {
@@ -70,7 +72,7 @@ const suite<"graphs"> graphs = [] {
     for_each_segment([](const Graph& graph, const Segment& segment) {
       const int budget = graph.shape.experts || graph.shape.ple_width ? 12 : 9;
       for (int layer = 0; layer < graph.shape.layer_count; ++layer)
-        expect(count_steps(segment, layer) <= budget) << graph.name << " layer " << layer;
+        expect(count_steps(segment, layer) <= budget + is_tapped(graph, layer)) << graph.name << " layer " << layer;
     });
   };
 
@@ -150,13 +152,14 @@ const suite<"graphs"> graphs = [] {
       }
   };
 
-  "a prompt runs the layers above the last own K/V for the output rows only"_test = [] {
+  "a prompt runs the layers above the last own K/V and the last tap for the output rows only"_test = [] {
     for (const Graph* graph : compiled_graphs()) {
+      const int last_tap = graph->dflash ? graph->dflash->each_tap().back() : -1;
       int last_own = 0;
       for (int l = 0; l < graph->shape.layer_count; ++l)
         if (graph->shape.layers[l].kv_layer == l) last_own = l;
       for (const Step& step : graph->segment(SegmentId::prefill).steps) {
-        const bool all = step.layer < last_own ||
+        const bool all = step.layer < last_own || step.layer <= last_tap ||
                          (step.layer == last_own && (step.op == Op::linear || step.op == Op::qkv_norm_rope) &&
                           step.dims.k != step.dims.heads * step.dims.head_dim && step.rows == RowSet::chunk);
         expect(step.rows == (all ? RowSet::chunk : RowSet::last)) << graph->name << " layer " << step.layer;
@@ -175,7 +178,7 @@ const suite<"graphs"> graphs = [] {
 
     for (const char* name : {"gemma-4-e2b", "gemma-4-31b"}) {
       const auto constants = graph_named(name).constants;
-      expect(fatal(constants.size() == (name == std::string("gemma-4-e2b") ? 4u : 3u)));  // of towers too
+      expect(fatal(constants.size() == 4u));  // of towers, or of a tower and a drafter, too
       const auto sliding = constants[0], full = constants[1];
       expect(fatal(sliding.size() == 128u && full.size() == 256u));
       expect(sliding[0] == 1.0f && near(sliding[1], 0.93057203) && near(sliding[63], 0.010746079) &&
@@ -184,7 +187,8 @@ const suite<"graphs"> graphs = [] {
       for (std::size_t i = 64; i < full.size(); ++i) expect(full[i] == 0.0f);
     }
     const auto of_e2b = graph_named("gemma-4-e2b").constants, of_31b = graph_named("gemma-4-31b").constants;
-    expect(of_e2b[2].size() == 16u && near(of_e2b[2][1], 0.74989420) && of_31b[2].size() == 18u && near(of_31b[2][1], 0.77426368));
+    expect(of_e2b[2].size() == 16u && near(of_e2b[2][1], 0.74989420) && of_31b[3].size() == 18u && near(of_31b[3][1], 0.77426368));
+    expect(of_31b[2].size() == 64u && near(of_31b[2][1], 0.80584219) && near(of_31b[2][63], 1.2409378e-6)) << "of the DFlash drafter";
     expect(of_e2b[3].size() == 512u && near(of_e2b[3][1], 0.98213731) && near(of_e2b[3][511], 1e-4));
     for (const Step& step : graph_named("gemma-4-e2b").tower(Sense::audio)->segment.steps)
       if (step.op == Op::local_attention) expect(near(step.dims.scale, 0.12751743) && near(step.dims.scale2, 1.8946361) && step.dims.window == 12);
@@ -249,7 +253,13 @@ const suite<"graphs"> graphs = [] {
     }
   };
 
-  "every published graph names its assistant"_test = [] {
+  "every published graph names its drafters"_test = [] {
+    for (const char* name : {"gemma-4-12b", "gemma-4-26b-a4b", "gemma-4-31b", "pebble"}) {
+      const Graph& graph = graph_named(name);
+      expect(fatal(graph.dflash != nullptr)) << name;
+      expect(graph.dflash->hidden == graph.shape.hidden && graph.dflash->target_layers == graph.shape.layer_count) << name;
+    }
+    for (const char* name : {"gemma-4-e2b", "gemma-4-e4b"}) expect(graph_named(name).dflash == nullptr) << name;
     const std::map<std::string, int> hidden = {{"gemma-4-e2b", 256}, {"gemma-4-e4b", 256}, {"gemma-4-12b", 1024},
                                                {"gemma-4-26b-a4b", 1024}, {"gemma-4-31b", 1024}, {"pebble", 128}};
     for (const auto& [name, width] : hidden) {

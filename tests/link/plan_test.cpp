@@ -126,7 +126,7 @@ const suite<"memory plan"> plans = [] {
 
   "a chunk has room for the largest image where a model looks ahead in those, and rings for the chunk"_test = [] {
     const auto plan_of = [](const char* name, const link::Options& options) {
-      return link::plan_memory(graph_named(name), 131072, false, options);
+      return link::plan_memory(graph_named(name), 131072, {}, options);
     };
     const link::MemoryPlan large = plan_of("gemma-4-12b", {.image_tokens = 1120});
     expect(eq(large.chunk_rows, 1120) && eq(large.kv[0].capacity, 2176));  // 1024 + 1120, in tiles
