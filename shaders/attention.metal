@@ -119,11 +119,11 @@ kernel void attention(constant Step& step [[buffer(0)]], device const Run& run [
   if (row >= rows_of(step, run)) return;
   const Row at = row_of(step, run, rows, row);
   const bool sliding = step.window > 0;
-  const int first = sliding ? max(0, at.position - step.window + 1) : 0;
+  const int first = sliding ? max(at.begin, at.position - step.window + 1) : at.begin;
   const int last = sliding ? at.block_end : at.position;
-  const int ranges = sliding ? 1 : last / kKvRange + 1;
-  const int range_begin = kKvRanges == 1 ? 0 : int(group.z), range_end = kKvRanges == 1 ? ranges : range_begin + 1;
-  if (range_begin >= ranges) return;
+  const int first_range = sliding ? 0 : first / kKvRange, ranges = sliding ? 1 : last / kKvRange + 1;
+  const int range_begin = kKvRanges == 1 ? first_range : int(group.z), range_end = kKvRanges == 1 ? ranges : range_begin + 1;
+  if (range_begin < first_range || range_begin >= ranges) return;
 
   device const float* query = in_row(in, step.in[0], run, row) + first_head * kHeadDim;
   if (kv_is_coded()) rotate_queries(query, key_norm, kHeads, step.head_dim, rotated, turned, int(index), kKvSimds * 32);
@@ -155,7 +155,7 @@ kernel void attention(constant Step& step [[buffer(0)]], device const Run& run [
   for (int pass = 0; pass < kPasses; ++pass) total[pass] = Mixture{-INFINITY, 0.0f, 0.0f};
 
   for (int range = range_begin; range < range_end; ++range) {
-    const int from = sliding ? first : range * kKvRange, to = sliding ? last : min(last, (range + 1) * kKvRange - 1);
+    const int from = sliding ? first : max(first, range * kKvRange), to = sliding ? last : min(last, (range + 1) * kKvRange - 1);
     float most[kHeads], sum[kHeads];  // the sum is spread over the lanes
     float4 mix[kRegisters];
 #pragma unroll
@@ -336,7 +336,7 @@ template [[host_name("attention_4x2")]] kernel decltype(attention<4, 2>) attenti
 template [[host_name("attention_1x4")]] kernel decltype(attention<1, 4>) attention<1, 4>;
 template [[host_name("attention_2x4")]] kernel decltype(attention<2, 4>) attention<2, 4>;
 
-// The ranges of a row and head that had a threadgroup each. A thread per element, kHeadDim of them at most.
+// The ranges of a row and head that had a threadgroup each. A thread per element, 256 of them at most.
 kernel void attention_merge(constant Step& step [[buffer(0)]], device const Run& run [[buffer(1)]],
                             device const Row* rows [[buffer(2)]], device float* out [[buffer(8)]],
                             device const float* scratch [[buffer(12)]],
@@ -345,11 +345,12 @@ kernel void attention_merge(constant Step& step [[buffer(0)]], device const Run&
   threadgroup float mixed[kKvCodedMax];
   const int row = int(group.y), head = int(group.x);
   if (row >= rows_of(step, run)) return;
-  const int ranges = row_of(step, run, rows, row).position / kKvRange + 1;
+  const Row at = row_of(step, run, rows, row);
+  const int first_range = at.begin / kKvRange, ranges = at.position / kKvRange + 1;
   device float* result = out_row(out, step.out[0], run, row) + head * kHeadDim;
   for (int i = int(index); i < kHeadDim; i += int(size.x)) {
     Mixture total = {-INFINITY, 0.0f, 0.0f};
-    for (int range = 0; range < ranges; ++range) {
+    for (int range = first_range; range < ranges; ++range) {
       device const float* partial = scratch + partial_offset(step, row, head, range);
       total = merged(total, Mixture{partial[0], partial[1], partial[4 + i]});
     }

@@ -2,7 +2,7 @@
 // file includes another.
 //
 // A kernel gets its operands at fixed places, and binds only what it uses:
-//    0 constant Step&        1 device const Run&      2 device const Row*  (the row table, or the one row of a draft step)
+//    0 constant Step&        1 device const Run&      2 device const Row*  (the row table, or that of drafts, of blocks, of rows that wait)
 //    3 device RoundState*    (by session slot)
 //    4 to 7 in[0..3]         8 to 11 out[0..3]
 //    12 + 3i, 13 + 3i, 14 + 3i: values, scales, biases of matrix i; a vector or a list of ids is values
@@ -19,7 +19,11 @@ constant int kInputs [[function_constant(1)]];
 constant int kOutputs [[function_constant(2)]];
 
 inline int rows_of(constant Step& step, device const Run& run) {
-  return step.rows == kOneRow ? 1 : step.rows == kOutputRows ? run.output_count : run.row_count;
+  return step.rows == kOneRow       ? 1
+         : step.rows == kOutputRows  ? run.output_count
+         : step.rows == kWaitingRows ? run.waiting_rows
+         : step.rows == kBlockRows   ? run.block_rows
+                                     : run.row_count;
 }
 
 // The row of the row table that row r of the step is.
@@ -31,6 +35,13 @@ inline Row row_of(constant Step& step, device const Run& run, device const Row* 
 inline int seat_of(device const Run& run, int row) {
   int seat = 0;
   while (seat + 1 < run.seat_count && row >= run.seats[seat + 1].first) ++seat;
+  return seat;
+}
+
+// The seat that a row of the blocks belongs to.
+inline int block_seat_of(device const Run& run, int row) {
+  int seat = 0;
+  while (seat + 1 < run.seat_count && row >= run.seats[seat].block.first + run.seats[seat].block.count) ++seat;
   return seat;
 }
 
@@ -50,3 +61,4 @@ inline device float* out_row(device float* base, constant Operand& operand, devi
 inline float gelu(float x) {
   return 0.5f * x * (1.0f + precise::tanh(0.7978845608028654f * fma(0.044715f * x * x, x, x)));
 }
+inline float sigmoid(float x) { return 1.0f / (1.0f + precise::exp(-x)); }

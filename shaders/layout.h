@@ -11,7 +11,7 @@ struct Row {
   int begin;
 };
 
-enum Limits { kMaxDrafts = 7 };
+enum Limits { kMaxDrafts = 7, kPendingRows = 64 };
 
 // What a threadgroup of a product makes. Of a round: all rows of kGroupOutputs outputs, a simdgroup kSimdOutputs of them. Of a
 // prompt: a tile of rows and outputs.
@@ -65,7 +65,7 @@ enum Coding {
 enum KvCodes { kKvF32 = 0, kKvBf16 = 1, kKvQ8 = 2, kKvQ4 = 3 };
 enum KvSizes { kKvTile = 64, kKvCodedMax = 512 };  // positions of a tile; components of a head that is coded
 
-enum RowsOfStep { kAllRows = 0, kOutputRows = 1, kOneRow = 2 };
+enum RowsOfStep { kAllRows = 0, kOutputRows = 1, kOneRow = 2, kWaitingRows = 3, kBlockRows = 4 };
 
 #define NUMBER(name) int name;
 #define NUMBERS(name, count) int name[count];
@@ -80,6 +80,7 @@ struct Step {
   int kv_capacity;
   int has_scalar;           // residual_norm: the factor w1 is there
   int vocab;                // sample, accept: tokens that a session's counts are of
+  int mask_token;           // round_rows of a block
   LAPIDARY_DIMS(NUMBER, NUMBERS, REAL, NUMBER)
 };
 #undef NUMBER
@@ -105,6 +106,15 @@ struct LogitBias {
   float bias;
 };
 
+// What the DFlash drafter does for a session.
+struct RunBlock {
+  int context_begin;        // the first position that it has K/V of
+  int pending_begin;        // those that wait for theirs; the same as the end once they have them
+  int pending_end;
+  int first;                // rows of its drafts among those of all blocks
+  int count;                // the bonus token's included; 0 = no block
+};
+
 // One of the sessions in a run.
 struct RunSeat {
   int slot;
@@ -113,6 +123,7 @@ struct RunSeat {
   int drafts;               // that the round is to have when all are made
   int samples;           // 0 = the largest logit
   Sampling sampling;
+  RunBlock block;
 };
 
 enum SeatSizes { kSeatsMax = kRowsMax, kBiasesMax = 1024 };
@@ -127,5 +138,7 @@ struct Run {
   int host_rows;            // rows of the table that come from the host: those of a prompt, none in a round
   int place;                // in the ring of runs: where rounds leave their results
   int seat_count;
+  int block_rows;           // of all blocks
+  int waiting_rows;         // of the session whose context is being made
   RunSeat seats[kSeatsMax];
 };

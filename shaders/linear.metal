@@ -147,6 +147,31 @@ kernel void linear_gelu_mul(constant Step& step [[buffer(0)]],
   if (place.exists) out_row(out, step.out[0], run, place.row)[place.output] = gelu(gate) * up;
 }
 
+kernel void linear_silu_mul(constant Step& step [[buffer(0)]],
+                            device const Run& run [[buffer(1)]],
+                            device const float* in [[buffer(4)]],
+                            device float* out [[buffer(8)]],
+                            device const uchar* values0 [[buffer(12)]],
+                            device const uchar* scales0 [[buffer(13)]],
+                            device const uchar* biases0 [[buffer(14)]],
+                            device const uchar* values1 [[buffer(15)]],
+                            device const uchar* scales1 [[buffer(16)]],
+                            device const uchar* biases1 [[buffer(17)]],
+                            uint3 group [[threadgroup_position_in_grid]],
+                            uint simd [[simdgroup_index_in_threadgroup]],
+                            uint lane [[thread_index_in_simdgroup]]) {
+  device const float* x = in_row(in, step.in[0], run, 0);
+  int x_at[kRowsMax];
+  place_rows(step, run, x_at);
+  const int first = int(group.x) * kGroupOutputs + int(simd) * kSimdOutputs;
+  const Weights gates = weights_of(values0, scales0, biases0, step.matrix[0], kCoding0, kGroup0, kScaleType0);
+  const Weights ups = weights_of(values1, scales1, biases1, step.matrix[1], kCoding1, kGroup1, kScaleType1);
+  const float gate = products_from<false>(gates, first, step.n[0], x, x_at, lane);
+  const float up = products_from<false>(ups, first, step.n[0], x, x_at, lane);
+  const LanePlace place = place_of(step, run, first, step.n[0], lane);
+  if (place.exists) out_row(out, step.out[0], run, place.row)[place.output] = gate * sigmoid(gate) * up;
+}
+
 kernel void linear_gelu_gate(constant Step& step [[buffer(0)]],
                              device const Run& run [[buffer(1)]],
                              device const float* in [[buffer(4)]],

@@ -76,6 +76,29 @@ kernel void rms_norm(constant Step& step [[buffer(0)]], device const Run& run [[
 }
 
 // kOutputs counts h too.
+kernel void add_norm(constant Step& step [[buffer(0)]], device const Run& run [[buffer(1)]],
+                     device const float* in1 [[buffer(5)]], device float* out0 [[buffer(8)]],
+                     device float* out1 [[buffer(9)]], device const float* weight [[buffer(12)]],
+                     uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
+                     uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]],
+                     uint simds [[simdgroups_per_threadgroup]]) {
+  threadgroup float sums[kMaxSimds];
+  const int row = int(group.y);
+  if (row >= rows_of(step, run)) return;
+  device float* stream = out_row(out0, step.out[0], run, row);
+  float h[kMaxHeld], update[kMaxHeld];
+  hold(h, stream, index);
+  hold(update, in_row(in1, step.in[1], run, row), index);
+#pragma unroll
+  for (int j = 0; j < kMaxHeld; ++j)
+    if (has_element(j)) h[j] += update[j];
+  store_held(stream, h, index);
+  if (kOutputs == 1) return;
+  const float factor = inverse_rms(sum_of_group(squares(h), sums, lane, simd, simds), kNormWidth, step.epsilon);
+  store_normed(out_row(out1, step.out[1], run, row), h, factor, weight, 1.0f, index);
+}
+
+// kOutputs counts h too.
 kernel void residual_norm(constant Step& step [[buffer(0)]], device const Run& run [[buffer(1)]],
                           device const float* in1 [[buffer(5)]], device float* out0 [[buffer(8)]],
                           device float* out1 [[buffer(9)]], device float* out2 [[buffer(10)]],

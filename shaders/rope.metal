@@ -152,6 +152,12 @@ inline void store_kv(device uchar* tile, int at, float x) {
   else ((device float*)tile)[at] = x;
 }
 
+// Elements i and i + half_dim of a head, by its norm, turned.
+inline float2 norm_turned(float2 pair, device const float* norm, device const float* angles, int i, int half_dim) {
+  const float a = pair.x * norm[i], b = pair.y * norm[i + half_dim], cosine = angles[i], sine = angles[i + half_dim];
+  return float2(fma(a, cosine, -(b * sine)), fma(b, cosine, a * sine));
+}
+
 // A threadgroup per row and head: first the query heads, then with own K/V the key heads and the value heads. A thread has
 // the pair of elements that turn together.
 kernel void qkv_norm_rope(constant Step& step [[buffer(0)]], device const Run& run [[buffer(1)]],
@@ -177,13 +183,9 @@ kernel void qkv_norm_rope(constant Step& step [[buffer(0)]], device const Run& r
 
   if (i < half_dim) {
     if (!is_value) {
-      device const float* norm = is_query ? q_norm : k_norm;
-      device const float* angles = in_row(in1, step.in[1], run, row);
-      a *= norm[i];
-      b *= norm[i + half_dim];
-      const float cosine = angles[i], sine = angles[i + half_dim], turned = fma(a, cosine, -(b * sine));
-      b = fma(b, cosine, a * sine);
-      a = turned;
+      const float2 turned = norm_turned(float2(a, b), is_query ? q_norm : k_norm, in_row(in1, step.in[1], run, row), i, half_dim);
+      a = turned.x;
+      b = turned.y;
     }
     if (is_query) {
       device float* q = out_row(out, step.out[0], run, row) + head * kHeadDim;
@@ -213,4 +215,38 @@ kernel void qkv_norm_rope(constant Step& step [[buffer(0)]], device const Run& r
   hadamard(coded, size, i, pairs);
   device float* scales = (device float*)(tile + kKvTile * kv_code_bytes(code, size));
   encode(coded, terms, size, code, tile + place * kv_code_bytes(code, size), scales + place, i);
+}
+
+// Likewise of the DFlash drafter: queries have its scale, values stay as they are, and nothing is stored as codes.
+kernel void block_qkv(constant Step& step [[buffer(0)]], device const Run& run [[buffer(1)]],
+                      device const Row* rows [[buffer(2)]], device const float* in0 [[buffer(4)]],
+                      device const float* in1 [[buffer(5)]], device float* out [[buffer(8)]],
+                      device const float* q_norm [[buffer(12)]], device const float* k_norm [[buffer(15)]],
+                      device uchar* keys [[buffer(28)]], device uchar* values [[buffer(29)]],
+                      uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
+                      uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]],
+                      uint simds [[simdgroups_per_threadgroup]]) {
+  threadgroup float sums[kMaxSimds];
+  const int row = int(group.y), head = int(group.x), half_dim = kHeadDim / 2, i = int(index);
+  if (row >= rows_of(step, run)) return;
+  const bool is_query = head < step.heads, is_value = head >= step.heads + step.kv_heads;
+  device const float* x = in_row(in0, step.in[0], run, row) + head * kHeadDim;
+  float2 pair = i < half_dim ? float2(x[i], x[i + half_dim]) : float2(0.0f);
+  if (!is_value) {
+    const float square = sum_of_group(fma(pair.x, pair.x, pair.y * pair.y), sums, lane, simd, simds);
+    pair *= inverse_rms(square, kHeadDim, step.epsilon) * (is_query ? step.scale : 1.0f);
+  }
+  if (i >= half_dim) return;
+  if (!is_value) pair = norm_turned(pair, is_query ? q_norm : k_norm, in_row(in1, step.in[1], run, row), i, half_dim);
+  if (is_query) {
+    device float* q = out_row(out, step.out[0], run, row) + head * kHeadDim;
+    q[i] = pair.x;
+    q[i + half_dim] = pair.y;
+    return;
+  }
+  const Row at = row_of(step, run, rows, row);
+  const int kv_head = head - step.heads - (is_value ? step.kv_heads : 0), first = at.position % kKvTile * kHeadDim;
+  device uchar* tile = (is_value ? values : keys) + kv_tile(step, at.slot, kv_head, at.position, kKvCode, kHeadDim);
+  store_kv(tile, first + i, pair.x);
+  store_kv(tile, first + i + half_dim, pair.y);
 }

@@ -2,7 +2,7 @@
 // for each session.
 
 // Row i of a session's round is the bonus token or draft i - 1, from the end of the K/V on; a draft goes on from the last of them,
-// where the K/V end. It is made for the first session that has fewer than it is to have.
+// where the K/V end. It is made for the first session that has fewer of the assistant's than it is to have.
 kernel void round_rows(
     constant Step& step [[buffer(0)]],
     device Run& run [[buffer(1)]],
@@ -14,7 +14,8 @@ kernel void round_rows(
   if (row >= (draft ? 1 : run.row_count)) return;
   int seat = 0;
   if (draft)
-    while (seat + 1 < run.seat_count && states[run.seats[seat].slot].drafted >= run.seats[seat].drafts) ++seat;
+    while (seat + 1 < run.seat_count &&
+           (run.seats[seat].block.count > 0 || states[run.seats[seat].slot].drafted >= run.seats[seat].drafts)) ++seat;
   else
     seat = seat_of(run, row);
   const int slot = run.seats[seat].slot;
@@ -48,7 +49,9 @@ kernel void accept(
     device RoundState* states [[buffer(3)]],
     device const int* chosen [[buffer(4)]],     // [rows, 1]
     device const float* hidden [[buffer(5)]],   // [rows, n]
+    device const float* features [[buffer(6)]], // [rows, taps * n], where the DFlash drafter is
     device float* carry [[buffer(8)]],          // [sessions, n]
+    device float* pending [[buffer(9)]],        // [sessions, kPendingRows, taps * n], likewise
     device int* counts [[buffer(12)]],          // [sessions, vocab]
     device RoundResult* results [[buffer(13)]], // [places in the ring of runs, seats]
     uint3 group [[threadgroup_position_in_grid]],
@@ -70,6 +73,13 @@ kernel void accept(
   device float* to = carry + step.out[0].slot_bytes * ulong(seat.slot) / 4;
   for (int i = int(index); i < step.n[0]; i += int(threads.x)) to[i] = from[i];
 
+  const int first = step.rows == kOutputRows ? run.first_output : 0;
+  for (int r = 0; r <= accepted && step.in[2].row_bytes > 0; ++r) {
+    device const float* kept = in_row(features, step.in[2], run, seat.first + r);
+    device float* place = pending + pending_offset(step.out[1], rows[first + seat.first + r]);
+    for (int i = int(index); i < int(step.out[1].row_bytes / 4); i += int(threads.x)) place[i] = kept[i];
+  }
+
   // Each token is counted by the first row that chose it, as often as it was chosen.
   const int row = int(index);
   if (row > accepted) return;
@@ -87,7 +97,6 @@ kernel void accept(
   result.tokens[row] = token;
   if (row != accepted) return;
   result.accepted = accepted;
-  const int first = step.rows == kOutputRows ? run.first_output : 0;
   state.accepted = accepted;
   state.bonus = token;
   state.length = rows[first + seat.first + accepted].position + 1;

@@ -430,18 +430,20 @@ inline Best race_of_survivors(NoiseKey key, Weigher weigher, device const Sampli
   device float* room = out_row(rooms, step.out[1], run, row);
   device int* places = id_rooms + row_offset(step.out[2], run, row, 4);
 
-  // Row r of a session's round chooses the token after r drafts; a draft comes after those that are there, and has no mask.
-  const bool draft = step.rows == kOneRow;
-  const int number = draft ? run.seat : seat_of(run, row);
+  // Row r of a session's round chooses the token after r drafts; a draft comes after those that are there, and has no mask. Those of
+  // a block do not know each other; its first row chooses nothing.
+  const bool block = step.rows == kBlockRows, draft = block || step.rows == kOneRow;
+  const int number = block ? block_seat_of(run, row) : draft ? run.seat : seat_of(run, row);
   device const RunSeat& chooser = run.seats[number];
   device const RoundState& state = states[chooser.slot];
   device const Sampling& sampling = chooser.sampling;
-  const int seen = draft ? state.drafted : row - chooser.first;
+  const int seen = block ? row - chooser.block.first - 1 : draft ? state.drafted : row - chooser.first;
+  if (seen < 0) return;
   const int mask_at = chooser.first * sampling.mask_words + (draft ? 0 : seen) * sampling.mask_stride_words;
   Adjuster adjuster{chooser.samples && sampling.mask_words > 0 && !draft, chooser.samples && sampling.has_counts,
                     masks + mask_at, counts + ulong(chooser.slot) * ulong(step.vocab),
                     sampling.repetition, sampling.presence, sampling.frequency, {}};
-  for (int i = 0; i < kMaxDrafts; ++i) adjuster.drafts[i] = i < seen ? state.drafts[i] : -1;
+  for (int i = 0; i < kMaxDrafts; ++i) adjuster.drafts[i] = i < seen && !block ? state.drafts[i] : -1;
 
   // The largest logit of those that this thread sees, then of all.
   Best mine{kNoCost, kNoPlace};

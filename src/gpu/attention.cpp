@@ -54,8 +54,8 @@ std::size_t attention_scratch_bytes(const link::Program& program) {
 
 std::vector<Dispatch> attention(const BoundStep& bound) {
   const graph::Dims& d = bound.step->dims;
-  if (d.head_dim % 32 != 0 || d.head_dim > 512)
-    fail(ErrorKind::usage, "gpu", "head size, expected a multiple of 32 up to 512, got " + std::to_string(d.head_dim));
+  if (d.head_dim % 4 != 0 || d.head_dim > 512)
+    fail(ErrorKind::usage, "gpu", "head size, expected a multiple of 4 up to 512, got " + std::to_string(d.head_dim));
   const int ranges = splits(bound) ? bound.kv_ranges : 1;
   const int heads = heads_together(d, bound.rows, ranges);
   std::vector<Binding> bindings = bindings_of(bound);
@@ -74,7 +74,7 @@ std::vector<Dispatch> attention(const BoundStep& bound) {
                           .constants = constants,
                           .bindings = bindings,
                           .groups_x = d.heads,
-                          .threads = std::min(kThreads, d.head_dim)});
+                          .threads = std::min(kThreads, (d.head_dim + 31) / 32 * 32)});
   return dispatches;
 }
 

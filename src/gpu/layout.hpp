@@ -16,6 +16,7 @@ using ulong = std::uint64_t;
 #include "layout.h"
 
 static_assert(sizeof(Row) == sizeof(graph::Row) && offsetof(Row, begin) == offsetof(graph::Row, begin));
+static_assert(int{kPendingRows} == graph::kPendingRows);
 static_assert(int{kRowsMax} == graph::kMaxVerifyRows && int{kSeatsMax} == graph::kMaxVerifyRows);
 static_assert(sizeof(RoundState) == sizeof(graph::RoundState) && sizeof(long) == 8);
 static_assert(offsetof(RoundState, emitted) == offsetof(graph::RoundState, emitted));

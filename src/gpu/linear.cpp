@@ -89,6 +89,7 @@ std::vector<Dispatch> product(const BoundStep& bound) {
   switch (bound.step->op) {
     case Op::linear:
     case Op::linear_gelu_mul:
+    case Op::linear_silu_mul:
     case Op::linear_gelu_gate:
     case Op::linear_softcap: return {linear_product(bound)};
     case Op::expert_gelu_mul:

@@ -43,6 +43,7 @@ std::vector<Dispatch> norm(const BoundStep& bound) {
   switch (bound.step->op) {
     case Op::rms_norm:
     case Op::residual_norm:
+    case Op::add_norm:
     case Op::moe_combine:
       dispatch.threads = norm_threads(d.n[0]);
       dispatch.constants = norm_constants(bound, dispatch.threads);
@@ -53,6 +54,7 @@ std::vector<Dispatch> norm(const BoundStep& bound) {
       dispatch.constants = {{kHeadDim, d.head_dim}};
       break;
     case Op::qkv_norm_rope:
+    case Op::block_qkv:
       assert(d.head_dim / 2 <= 1024);
       dispatch.groups_x = d.heads + (d.owns_kv ? 2 * d.kv_heads : 0);
       dispatch.threads = round_up(d.head_dim / 2, 32);

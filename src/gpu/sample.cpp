@@ -1,4 +1,4 @@
-// round_rows, sample, keep_draft, accept, and what begins a run.
+// round_rows, sample, keep_draft, keep_block, accept, keep_tap, and what begins a run.
 #include <cassert>
 
 #include "gpu/step.hpp"
@@ -14,24 +14,32 @@ Dispatch one_group(const BoundStep& bound, const char* kernel, int threads) {
   return {.kernel = kernel, .constants = {}, .bindings = bindings_of(bound), .rows_per_group = 0, .threads = threads};
 }
 
-Dispatch sample(const BoundStep& bound) {
-  return {.kernel = "sample", .constants = {{kListed, static_cast<bool>(bound.in[1])}}, .bindings = bindings_of(bound), .threads = 1024};
+Dispatch group_for_each_row(const BoundStep& bound, const char* kernel) {
+  return {.kernel = kernel, .constants = {}, .bindings = bindings_of(bound), .threads = 256};
 }
 
-Dispatch accept(const BoundStep& bound) {
-  Dispatch dispatch = one_group(bound, "accept", 256);
-  dispatch.rows_per_group = 1;  // one for each session, of which there are no more
-  return dispatch;
+std::vector<Dispatch> round_rows(const BoundStep& bound) {
+  switch (bound.step->rows) {
+    case graph::RowSet::pending: return {one_group(bound, "pending_rows", 64), group_for_each_row(bound, "fetch_pending")};
+    case graph::RowSet::block: return {one_group(bound, "block_rows", 32)};
+    default: return {one_group(bound, "round_rows", 32)};
+  }
+}
+
+Dispatch sample(const BoundStep& bound) {
+  return {.kernel = "sample", .constants = {{kListed, static_cast<bool>(bound.in[1])}}, .bindings = bindings_of(bound), .threads = 1024};
 }
 
 }  // namespace
 
 std::vector<Dispatch> choice(const BoundStep& bound) {
   switch (bound.step->op) {
-    case Op::round_rows: return {one_group(bound, "round_rows", 32)};
+    case Op::round_rows: return round_rows(bound);
     case Op::sample: return {sample(bound)};
     case Op::keep_draft: return {one_group(bound, "keep_draft", 32)};
-    case Op::accept: return {accept(bound)};
+    case Op::keep_block: return {one_group(bound, "keep_block", 32)};
+    case Op::accept: return {group_for_each_row(bound, "accept")};  // one for each session, of which there are no more
+    case Op::keep_tap: return {group_for_each_row(bound, "keep_tap")};
     default: assert(false && "no choice"); return {};
   }
 }

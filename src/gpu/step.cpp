@@ -33,6 +33,7 @@ std::vector<Dispatch> dispatches_of(const BoundStep& bound) {
     case Op::ple_inputs:
     case Op::linear:
     case Op::linear_gelu_mul:
+    case Op::linear_silu_mul:
     case Op::linear_gelu_gate:
     case Op::linear_softcap:
     case Op::expert_gelu_mul:
@@ -41,7 +42,9 @@ std::vector<Dispatch> dispatches_of(const BoundStep& bound) {
     case Op::rope_angles:
     case Op::rms_norm:
     case Op::qkv_norm_rope:
+    case Op::block_qkv:
     case Op::residual_norm:
+    case Op::add_norm:
     case Op::moe_combine:
     case Op::route:
     case Op::top: return norm(bound);
@@ -49,12 +52,9 @@ std::vector<Dispatch> dispatches_of(const BoundStep& bound) {
     case Op::round_rows:
     case Op::sample:
     case Op::keep_draft:
-    case Op::accept: return choice(bound);
-    // Of the DFlash drafter, which no GPU runs: its executor refuses it.
-    case Op::keep_tap:
-    case Op::block_qkv:
-    case Op::linear_silu_mul:
     case Op::keep_block:
+    case Op::accept:
+    case Op::keep_tap: return choice(bound);
     // Of towers, which no GPU runs: its executor refuses to perceive.
     case Op::scale_shift:
     case Op::add_positions:
@@ -68,8 +68,7 @@ std::vector<Dispatch> dispatches_of(const BoundStep& bound) {
     case Op::conv_norm_relu:
     case Op::distance_waves:
     case Op::local_attention:
-    case Op::glu_conv:
-    case Op::add_norm: break;
+    case Op::glu_conv: break;
   }
   assert(false && "no such op");
   return {};
@@ -95,10 +94,20 @@ bool goes_with_last(const graph::Segment& segment, std::size_t i) {
          !std::ranges::count(segment.steps[i].after, static_cast<std::int16_t>(i - 1));
 }
 
+layout::RowsOfStep rows_of(graph::RowSet rows) {
+  switch (rows) {
+    case graph::RowSet::draft: return layout::kOneRow;
+    case graph::RowSet::last: return layout::kOutputRows;
+    case graph::RowSet::pending: return layout::kWaitingRows;
+    case graph::RowSet::block:
+    case graph::RowSet::block_causal: return layout::kBlockRows;
+    default: return layout::kAllRows;
+  }
+}
+
 layout::Step params_of(const graph::Step& step) {
   layout::Step params{};
-  params.rows = step.rows == graph::RowSet::draft ? layout::kOneRow
-                : step.rows == graph::RowSet::last ? layout::kOutputRows : layout::kAllRows;
+  params.rows = rows_of(step.rows);
   graph::for_each_dim([](const char*, auto& to, const auto& from) { assign(to, from); }, params, step.dims);
   params.has_scalar = step.op == Op::residual_norm && step.weights[1] != graph::kNone;
   return params;
@@ -110,7 +119,8 @@ std::vector<Binding> bindings_of(const BoundStep& bound) {
   const auto bind = [&](int index, const Slice& slice) {
     if (slice) bindings.push_back({index, slice});
   };
-  const auto bind_argument = [&](int index, const Slice& slice) { bind(index, slice ? slice : bound.out[0]); };
+  const Slice& other = bound.out[0] ? bound.out[0] : bound.in[0];
+  const auto bind_argument = [&](int index, const Slice& slice) { bind(index, slice ? slice : other); };
   bind(kStepAt, bound.params);
   bind(kRunAt, bound.run);
   bind(kRowsAt, bound.row_table);

@@ -89,17 +89,19 @@ struct Dispatch {
   void* pipeline = nullptr;                // made from the above, before it is encoded; as the API knows it
 };
 
+layout::RowsOfStep rows_of(graph::RowSet rows);
+
 // The parameters of a step as its dims say them; where its operands, matrices and K/V lie is not in there.
 layout::Step params_of(const graph::Step& step);
 
-// By op. One step is one dispatch but for long contexts (attention) and what goes together.
+// By op. One step is one dispatch but for long contexts (attention), rows that wait (round_rows) and what goes together.
 std::vector<Dispatch> dispatches_of(const BoundStep& bound);
 
 // The families: linear.cpp (products, experts, lookups), norm.cpp, attention.cpp, sample.cpp.
 std::vector<Dispatch> product(const BoundStep& bound);     // linear*, expert_*, cluster_logits, embed, embed_pair, ple_inputs
-std::vector<Dispatch> norm(const BoundStep& bound);        // rope_angles, rms_norm, qkv_norm_rope, residual_norm, moe_combine, route, top
+std::vector<Dispatch> norm(const BoundStep& bound);        // *_norm, rope_angles, qkv_norm_rope, block_qkv, moe_combine, route, top
 std::vector<Dispatch> attention(const BoundStep& bound);   // two dispatches when kv_ranges > 1, the second waits for the first
-std::vector<Dispatch> choice(const BoundStep& bound);      // round_rows, sample, keep_draft, accept
+std::vector<Dispatch> choice(const BoundStep& bound);      // round_rows, sample, keep_*, accept; two dispatches fetch what waits
 
 // A choice of experts keeps one simdgroup busy for each row, and the device waits. So in a round it goes together with the
 // product that stands before it in the segment, where it need not wait for that: both steps are one dispatch.
@@ -128,7 +130,7 @@ std::size_t attention_scratch_bytes(const graph::Dims& dims, int rows, int kv_ra
 std::size_t attention_scratch_bytes(const link::Program& program);
 
 // All that a kernel binds but for matrices, as the table of ops says: params, run, rows, states, inputs, outputs, vectors, extras,
-// constants, K/V. Every argument needs memory: one that the step does without is its first output.
+// constants, K/V. Every argument needs memory: one that the step does without is its first output, or input.
 std::vector<Binding> bindings_of(const BoundStep& bound);
 
 }  // namespace lapidary::gpu

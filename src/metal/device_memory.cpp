@@ -27,6 +27,8 @@ std::vector<Size> sizes_of(const link::Program& program) {
           {&DeviceMemory::results, kRunsInFlight * layout::kSeatsMax * sizeof(layout::RoundResult), "round results"},
           {&DeviceMemory::counts, sessions * vocab * sizeof(std::int32_t), "token counts"},
           {&DeviceMemory::draft_row, sizeof(layout::Row), "draft row"},
+          {&DeviceMemory::pending_rows, program.dflash ? layout::kPendingRows * sizeof(layout::Row) : 0, "rows that wait"},
+          {&DeviceMemory::block_rows, program.dflash ? 2 * layout::kRowsMax * sizeof(layout::Row) : 0, "block rows"},
           {&DeviceMemory::scratch, attention_scratch_bytes(program), "attention scratch"}};
 }
 

@@ -17,6 +17,8 @@ class DeviceMemory {
   Slice results;                       // layout::RoundResult [places in the ring of runs, seats]
   Slice counts;                        // int32 [sessions, vocab]
   Slice draft_row;                     // layout::Row
+  Slice pending_rows;                  // layout::Row [layout::kPendingRows]
+  Slice block_rows;                    // layout::Row [2, verify rows]: all of a block visible, only what is before
   Slice scratch;                       // of attention over long contexts
   RunPlaces now;
   std::array<RunPlaces, kRunsInFlight> ring;

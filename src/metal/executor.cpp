@@ -29,7 +29,7 @@ using link::Seat;
 
 Work work_of(Play play) {
   if (is_prompt(play)) return Work::prefill;
-  return play == Play::draft ? Work::draft : Work::verify;
+  return play == Play::draft || play == Play::catch_up ? Work::draft : Work::verify;
 }
 
 class MetalExecutor final : public link::Executor {
@@ -37,7 +37,6 @@ class MetalExecutor final : public link::Executor {
   MetalExecutor(const link::Program& program, const CaptureOptions& capture)
       : program_(program), capture_(capture), gpu_(archive_path()), weights_(gpu_, program), memory_(gpu_, program),
         recorder_(gpu_, program, weights_, memory_), slots_(program), done_(NS::TransferPtr(gpu_.device()->newSharedEvent())) {
-    if (program.dflash) fail(ErrorKind::unsupported, "metal", "drafter, expected an assistant, got a DFlash drafter, which only the CPU runs");
     make_resident();
     for (std::size_t i = 0; i < begins_.size(); ++i) gpu_.prepare(begins_[i] = begin_run(memory_.ring[i], memory_.now));
     for (int id = 0; id < graph::kSegmentCount; ++id)
@@ -50,6 +49,12 @@ class MetalExecutor final : public link::Executor {
     for (int ranges = 1; ranges <= kv_ranges(program.plan.context_tokens); ranges *= 2) {
       for (int rows = 1; rows <= program.plan.verify_rows; ++rows) prepare({SegmentId::forward, rows, ranges});
       if (program.assistant) prepare({SegmentId::draft, 1, ranges});
+      for (int rows = 2; program.dflash && rows <= program.plan.verify_rows; ++rows) prepare({SegmentId::block, rows, ranges});
+    }
+    if (program.dflash) {
+      recording({SegmentId::extend, program.plan.chunk_rows, 1});
+      recording({SegmentId::catch_up, graph::kPendingRows, 1});
+      for (int rows = 1; rows <= program.plan.verify_rows; ++rows) prepare({SegmentId::catch_up, rows, 1});
     }
     gpu_.keep_pipelines();
   }
@@ -73,6 +78,7 @@ class MetalExecutor final : public link::Executor {
       settle();
     }
     if (link::Legs::has_logits(play)) outputs_of_ = runs_;
+    else if (std::ranges::any_of(seats, has_block)) outputs_of_ = link::kNoRun;  // a block has its logits in their place
     return runs_;
   }
 
@@ -135,15 +141,24 @@ class MetalExecutor final : public link::Executor {
   }
 
  private:
+  static bool has_block(const Seat& seat) { return seat.block && seat.drafts > 0; }
+
   // Of one session in a run.
   struct Passenger {
     int slot = 0;
     int most_length = 0;                  // of the session after it: RoundState::length
     std::span<std::int32_t> counts{};     // the caller's, to be brought up to date
     link::RoundReport* report = nullptr;  // likewise
-    double draft_share = 0;               // of the time of all drafts
+    link::SegmentSeconds parts{};         // of the time of each segment
   };
   using Passengers = std::array<Passenger, layout::kSeatsMax>;
+
+  // A segment of the run, and how many rows it has.
+  struct PlannedLeg {
+    SegmentId segment{};
+    std::size_t seat = 0;                 // whose it is, where it is of one
+    RowCounts rows{};
+  };
 
   // A command buffer that is submitted and not known to be done yet: a run, or a single step of one.
   struct Flight {
@@ -164,21 +179,21 @@ class MetalExecutor final : public link::Executor {
   void play(Play play, std::span<const Seat> seats, const link::Watch& watch) {
     const Pool pool;
     const bool round = !is_prompt(play), whole_round = play == Play::round;
-    // Here the host reads or writes what runs in flight may change. A whole round may follow another one, though.
+    // Here the host reads or writes what runs in flight may change. A whole round may follow another one, though, unless it has a block:
+    // the host says which rows that knows.
     const bool follows = std::ranges::any_of(seats, [&](const Seat& seat) {
       const Flight* before = last_flight(seat.slot);
-      return before && !(whole_round && before->whole_round);
+      return before && !(whole_round && before->whole_round && !seat.block);
     });
     if (watch.observe || watch.times || (round && follows)) wait();
-    const link::Legs legs(play, seats, link::DraftOrder::in_turn, program_.drafters());
     layout::Run run = run_of(play, seats);
-    const RowCounts rows{run.row_count, run.output_count};
+    const std::vector<PlannedLeg> legs = plan_legs(link::Legs(play, seats, link::DraftOrder::in_turn, program_.drafters()), run);
     Flight flight{.run = ++runs_, .commands = {}, .place = next_place(), .whole_round = whole_round,
                   .chooses = link::Legs::chooses(play), .passenger_count = seats.size(), .shares = shares_of(legs),
                   .work = work_of(play), .interval = {}};
     int most_length = 0;
     for (std::size_t s = 0; s < seats.size(); ++s) {
-      Passenger& passenger = flight.passengers[s] = passenger_of(seats[s], run.seats[s], legs);
+      Passenger& passenger = flight.passengers[s] = passenger_of(seats, s, run.seats[s], legs);
       most_length = std::max(most_length, passenger.most_length);
       if (link::Legs::has_logits(play)) first_outputs_[s] = static_cast<std::size_t>(run.seats[s].first);
     }
@@ -186,23 +201,23 @@ class MetalExecutor final : public link::Executor {
     run.place = static_cast<int>(flight.place);
     write(run, seats, flight.chooses, memory_.ring[flight.place]);
     if (!seats[0].chunk.soft.empty())
-      for (const link::Leg& leg : legs) write_soft(leg.segment, seats[0].chunk);
+      for (const PlannedLeg& leg : legs) write_soft(leg.segment, seats[0].chunk);
     const auto begin = [&, place = flight.place](MTL::ComputeCommandEncoder* encoder) { encode(encoder, begins_[place], 1); };
     const char* label = round ? "round" : "prompt";
     if (watch.observe || watch.times) {
       commit({}, label, begin);
       wait();
       if (watch.times && !clock_) clock_.emplace(gpu_, TimedPiece{"begin_run", begin});
-      for (const link::Leg& leg : legs) {
-        if (watch.observe) observe(leg, rows, ranges, seats, *watch.observe);
-        else time(leg, rows, ranges, seats, *watch.times);
+      for (const PlannedLeg& leg : legs) {
+        if (watch.observe) observe(leg, ranges, seats, *watch.observe);
+        else time(leg, ranges, seats, *watch.times);
       }
       deliver(flight);
       return;
     }
     commit(std::move(flight), label, [&](MTL::ComputeCommandEncoder* encoder) {
       begin(encoder);
-      for (const link::Leg& leg : legs) encode_segment(encoder, leg.segment, rows, ranges);
+      for (const PlannedLeg& leg : legs) encode_segment(encoder, leg, ranges);
     });
   }
 
@@ -216,26 +231,65 @@ class MetalExecutor final : public link::Executor {
       run.row_count = run.host_rows = static_cast<int>(chunk.rows.size());
       run.first_output = chunk.output_begin;
       run.output_count = chunk.output_count;
-      run.seats[0] = {.slot = seats[0].slot, .first = 0, .count = chunk.output_count, .drafts = 0, .samples = 0, .sampling = {}};
+      run.seats[0] = {.slot = seats[0].slot, .first = 0, .count = chunk.output_count, .drafts = 0, .samples = 0, .sampling = {}, .block = {}};
+      if (play == Play::head || play == Play::head_select) return run;
+      catch_up(run.seats[0], chunk.rows.front().position);
       slots_.write_prompt(seats[0].slot, chunk.rows.front().position, chunk.rows.back().position + 1);
       return run;
     }
     for (std::size_t s = 0; s < seats.size(); ++s) {
       const RoundState begins = known_state(seats[s].slot);
       const int drafts = begins.drafted + seats[s].drafts;
-      run.seats[s] = {.slot = seats[s].slot, .first = run.row_count, .count = drafts + 1, .drafts = drafts, .samples = 0, .sampling = {}};
+      layout::RunSeat& seat = run.seats[s];
+      seat = {.slot = seats[s].slot, .first = run.row_count, .count = drafts + 1, .drafts = drafts, .samples = 0, .sampling = {}, .block = {}};
       run.row_count += drafts + 1;
-      slots_.write_round(seats[s].slot, begins.length, begins.length + drafts + 1);
+      if (has_block(seats[s]) || play == Play::catch_up) catch_up(seat, begins.length);
+      if (has_block(seats[s])) {
+        seat.block.first = run.block_rows;
+        seat.block.count = seats[s].drafts + 1;
+        run.block_rows += seat.block.count;
+      }
+      if (play == Play::round || play == Play::verify) slots_.write_round(seat.slot, begins.length, begins.length + drafts + 1);
     }
     run.output_count = run.row_count;
     return run;
   }
 
-  Passenger passenger_of(const Seat& seat, const layout::RunSeat& rows, const link::Legs& legs) const {
-    const auto drafts = std::ranges::count(legs, SegmentId::draft, &link::Leg::segment);
-    return {.slot = seat.slot, .most_length = known_state(seat.slot).length + rows.count,
-            .counts = seat.request ? seat.request->counts : std::span<std::int32_t>{}, .report = seat.report,
-            .draft_share = drafts ? static_cast<double>(seat.drafts) / static_cast<double>(drafts) : 0.0};
+  // What the DFlash drafter gets the context of, before anything is computed from `length` on.
+  void catch_up(layout::RunSeat& seat, std::int32_t length) {
+    if (!program_.dflash) return;
+    const link::Slots::Positions pending = slots_.catch_up(seat.slot, length);
+    seat.block.context_begin = slots_.marks(seat.slot).context_begin;
+    seat.block.pending_begin = pending.begin;
+    seat.block.pending_end = pending.end;
+  }
+
+  // Those that have rows.
+  static std::vector<PlannedLeg> plan_legs(const link::Legs& legs, const layout::Run& run) {
+    std::vector<PlannedLeg> planned;
+    for (const link::Leg& leg : legs) {
+      const layout::RunBlock& block = run.seats[leg.seat].block;
+      const RowCounts rows{run.row_count, run.output_count, run.block_rows, block.pending_end - block.pending_begin};
+      if (leg.segment != SegmentId::catch_up || rows.pending > 0) planned.push_back({leg.segment, static_cast<std::size_t>(leg.seat), rows});
+    }
+    return planned;
+  }
+
+  // How much of a leg's time is a session's: drafts are its own, blocks are shared, all else counts for each.
+  static double part_of(const PlannedLeg& leg, std::span<const Seat> seats, std::size_t seat) {
+    if (leg.segment == SegmentId::draft || leg.segment == SegmentId::catch_up) return leg.seat == seat;
+    if (leg.segment != SegmentId::block) return 1;
+    return has_block(seats[seat]) / static_cast<double>(std::ranges::count_if(seats, has_block));
+  }
+
+  Passenger passenger_of(std::span<const Seat> seats, std::size_t number, const layout::RunSeat& rows, std::span<const PlannedLeg> legs) const {
+    const Seat& seat = seats[number];
+    Passenger passenger{.slot = seat.slot, .most_length = known_state(seat.slot).length + rows.count,
+                        .counts = seat.request ? seat.request->counts : std::span<std::int32_t>{}, .report = seat.report};
+    for (const PlannedLeg& leg : legs)
+      passenger.parts[static_cast<std::size_t>(leg.segment)] +=
+          part_of(leg, seats, number) / static_cast<double>(std::ranges::count(legs, leg.segment, &PlannedLeg::segment));
+    return passenger;
   }
 
   void make_resident() {
@@ -354,41 +408,52 @@ class MetalExecutor final : public link::Executor {
   }
 
   // Prompts differ in their number of rows and are encoded as they come; rounds are replayed where the device can.
-  void encode_segment(MTL::ComputeCommandEncoder* encoder, SegmentId id, const RowCounts& rows, int ranges) {
+  void encode_segment(MTL::ComputeCommandEncoder* encoder, const PlannedLeg& leg, int ranges) {
     encoder->memoryBarrier(MTL::BarrierScopeBuffers);
-    if (!is_prompt(id) && gpu_.replays()) return replay(variant_of(id, rows, ranges)).execute(encoder);
-    for (const RecordedStep& step : recording(variant_of(id, rows, ranges))) metal::encode(encoder, step, rows);
+    const Variant variant = variant_of(leg, ranges);
+    if (numeric_of(variant) == NumericClass::round && gpu_.replays()) return replay(variant).execute(encoder);
+    for (const RecordedStep& step : recording(variant)) metal::encode(encoder, step, leg.rows);
   }
 
-  Variant variant_of(SegmentId id, const RowCounts& rows, int ranges) const {
-    if (is_prompt(id)) return {id, program_.plan.chunk_rows, ranges};
-    if (id == SegmentId::head || id == SegmentId::select) return {id, rows.outputs, 1};
-    return {id, id == SegmentId::draft ? 1 : rows.all, ranges};
+  Variant variant_of(const PlannedLeg& leg, int ranges) const {
+    const SegmentId id = leg.segment;
+    switch (id) {
+      case SegmentId::prefill:
+      case SegmentId::prefill_all:
+      case SegmentId::extend: return {id, program_.plan.chunk_rows, 1};
+      case SegmentId::catch_up: return {id, leg.rows.pending <= program_.plan.verify_rows ? leg.rows.pending : graph::kPendingRows, 1};
+      case SegmentId::head:
+      case SegmentId::select: return {id, leg.rows.outputs, 1};
+      case SegmentId::draft: return {id, 1, ranges};
+      case SegmentId::block: return {id, leg.rows.block, ranges};
+      case SegmentId::forward: break;
+    }
+    return {id, leg.rows.all, ranges};
   }
 
   // Step by step, for those who look at the results of each.
-  void observe(const link::Leg& leg, const RowCounts& rows, int ranges, std::span<const Seat> seats, const link::StepObserver& observer) {
-    for (const RecordedStep& step : recording(variant_of(leg.segment, rows, ranges))) {
-      const int count = rows.of(*step.step);
+  void observe(const PlannedLeg& leg, int ranges, std::span<const Seat> seats, const link::StepObserver& observer) {
+    for (const RecordedStep& step : recording(variant_of(leg, ranges))) {
+      const int count = leg.rows.of(*step.step);
       if (count == 0) continue;
       if (!step.dispatches.empty()) {
-        commit({}, "step", [&](MTL::ComputeCommandEncoder* encoder) { metal::encode(encoder, step, rows); });
+        commit({}, "step", [&](MTL::ComputeCommandEncoder* encoder) { metal::encode(encoder, step, leg.rows); });
         wait();
       }
-      observer(result_of(leg.segment, *step.step, count, seats[static_cast<std::size_t>(leg.seat)]));
+      observer(result_of(leg.segment, *step.step, count, seats[leg.seat]));
     }
   }
 
   // Likewise, for those who want to know how long each takes.
-  void time(const link::Leg& leg, const RowCounts& rows, int ranges, std::span<const Seat> seats, std::vector<link::StepTime>& all_times) {
+  void time(const PlannedLeg& leg, int ranges, std::span<const Seat> seats, std::vector<link::StepTime>& all_times) {
     std::vector<TimedPiece> pieces;
     std::vector<std::size_t> piece_of;  // by step: its own, or that of the step it went with
-    for (const RecordedStep& step : recording(variant_of(leg.segment, rows, ranges))) {
-      const int count = rows.of(*step.step);
+    for (const RecordedStep& step : recording(variant_of(leg, ranges))) {
+      const int count = leg.rows.of(*step.step);
       if (count == 0) continue;
       if (!step.dispatches.empty())
         pieces.push_back({std::string(name_of(step.step->op)),
-                          [&](MTL::ComputeCommandEncoder* encoder) { metal::encode(encoder, step, rows); }});
+                          [&](MTL::ComputeCommandEncoder* encoder) { metal::encode(encoder, step, leg.rows); }});
       piece_of.push_back(pieces.size() - 1);
       all_times.push_back({leg.segment, step.step, static_cast<std::size_t>(count)});
     }
@@ -401,9 +466,8 @@ class MetalExecutor final : public link::Executor {
     }
     if (seconds.empty()) return;
     const double spent_s = seconds.back().end - seconds.front().begin;
-    const bool draft = leg.segment == SegmentId::draft;
-    for (const Seat& seat : draft ? seats.subspan(static_cast<std::size_t>(leg.seat), 1) : seats)
-      if (seat.report) seat.report->seconds[static_cast<std::size_t>(leg.segment)] += spent_s;
+    for (std::size_t s = 0; s < seats.size(); ++s)
+      if (seats[s].report) seats[s].report->seconds[static_cast<std::size_t>(leg.segment)] += part_of(leg, seats, s) * spent_s;
   }
 
   link::StepResult result_of(SegmentId id, const graph::Step& step, int rows, const Seat& seat) const {
@@ -442,11 +506,11 @@ class MetalExecutor final : public link::Executor {
   }
 
   // A device is busy reading: the time of a run is shared by the bytes of weights that its segments read.
-  link::SegmentSeconds shares_of(const link::Legs& legs) const {
+  link::SegmentSeconds shares_of(std::span<const PlannedLeg> legs) const {
     link::SegmentSeconds shares{};
     double total = 0;
-    for (const link::Leg& leg : legs) total += segment_bytes_[static_cast<std::size_t>(leg.segment)];
-    for (const link::Leg& leg : legs) shares[static_cast<std::size_t>(leg.segment)] += segment_bytes_[static_cast<std::size_t>(leg.segment)] / total;
+    for (const PlannedLeg& leg : legs) total += segment_bytes_[static_cast<std::size_t>(leg.segment)];
+    for (const PlannedLeg& leg : legs) shares[static_cast<std::size_t>(leg.segment)] += segment_bytes_[static_cast<std::size_t>(leg.segment)] / total;
     return shares;
   }
 
@@ -494,10 +558,8 @@ class MetalExecutor final : public link::Executor {
     const double begin_s = std::max(landed_.commands->GPUStartTime(), settled_s_);
     settled_s_ = landed_.commands->GPUEndTime();
     for (const Passenger& passenger : landed_.all())
-      for (std::size_t i = 0; passenger.report && i < landed_.shares.size(); ++i) {
-        const bool draft = static_cast<SegmentId>(i) == SegmentId::draft;
-        passenger.report->seconds[i] += landed_.shares[i] * (draft ? passenger.draft_share : 1.0) * (settled_s_ - begin_s);
-      }
+      for (std::size_t i = 0; passenger.report && i < landed_.shares.size(); ++i)
+        passenger.report->seconds[i] += landed_.shares[i] * passenger.parts[i] * (settled_s_ - begin_s);
     landed_ = {};
   }
 

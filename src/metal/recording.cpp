@@ -14,7 +14,15 @@ Slice behind(const Slice& slice, std::size_t bytes) { return {slice.buffer, slic
 
 }  // namespace
 
-bool is_prompt(SegmentId id) { return id == SegmentId::prefill || id == SegmentId::prefill_all; }
+NumericClass numeric_of(const Variant& variant) {
+  switch (variant.segment) {
+    case SegmentId::prefill:
+    case SegmentId::prefill_all:
+    case SegmentId::extend: return NumericClass::prompt;
+    case SegmentId::catch_up: return variant.rows > graph::kMaxVerifyRows ? NumericClass::prompt : NumericClass::round;
+    default: return NumericClass::round;
+  }
+}
 
 // Parameters do not depend on the variant: they are written here, once.
 Recorder::Recorder(Gpu& gpu, const link::Program& program, const Weights& weights, DeviceMemory& memory)
@@ -43,6 +51,7 @@ Recorder::Recorder(Gpu& gpu, const link::Program& program, const Weights& weight
       params.kv_capacity = program.plan.kv[static_cast<std::size_t>(step.dims.kv_layer)].capacity;
       params.kv_slot_bytes = program.plan.session_bytes;
       params.vocab = program.graph->shape.vocab;
+      params.mask_token = program.dflash ? program.graph->dflash->mask_token : 0;
       *contents<layout::Step>(behind(memory.params, number * DeviceMemory::kParamsStride)) = params;
       ++number;
     }
@@ -64,26 +73,44 @@ Recorder::BoundOperand Recorder::bind_operand(const graph::Segment& segment, con
       break;
     case Region::draft: bound.slice.offset_bytes += plan.output_region_bytes + offset; break;
     case Region::session:
-      if (id == graph::kPending) return {};  // of the DFlash drafter
+      if (id == graph::kPending) {
+        if (!program_.dflash) return {};
+        const auto& features = segment.buffers[static_cast<std::size_t>(graph::kFeatures)];
+        bound = {behind(memory_.kv, plan.pending_offset_bytes), {plan.session_bytes, static_cast<std::uint32_t>(features.row_bytes), 0}};
+        break;
+      }
       bound.slice = behind(memory_.kv, plan.carry_offset_bytes + offset);
       bound.operand = {plan.session_bytes, 0, 0};
       break;
-    case Region::features: return {};  // likewise
+    case Region::features:
+      if (!program_.dflash) return {};
+      bound.slice.offset_bytes += plan.features_offset_bytes + offset * row_capacity;
+      bound.operand.windowed = step.rows == RowSet::last;
+      break;
     case Region::given: break;  // of towers
   }
   return bound;
 }
 
+Slice Recorder::row_table(RowSet rows) const {
+  switch (rows) {
+    case RowSet::draft: return memory_.draft_row;
+    case RowSet::pending: return memory_.pending_rows;
+    case RowSet::block: return memory_.block_rows;
+    case RowSet::block_causal: return behind(memory_.block_rows, layout::kRowsMax * sizeof(layout::Row));
+    default: return memory_.now.rows;
+  }
+}
+
 BoundStep Recorder::bind(const Variant& variant, const graph::Step& step, std::size_t number) const {
   const graph::Segment& segment = program_.graph->segment(variant.segment);
-  const bool draft = step.rows == RowSet::draft;
   BoundStep bound;
   bound.step = &step;
-  bound.numeric = is_prompt(variant.segment) ? NumericClass::prompt : NumericClass::round;
-  bound.rows = draft ? 1 : variant.rows;
+  bound.numeric = numeric_of(variant);
+  bound.rows = step.rows == RowSet::draft ? 1 : variant.rows;
   bound.params = behind(memory_.params, number * DeviceMemory::kParamsStride);
   bound.run = memory_.now.run;
-  bound.row_table = draft ? memory_.draft_row : memory_.now.rows;
+  bound.row_table = row_table(step.rows);
   bound.states = memory_.states;
   bound.counts = memory_.counts;
   bound.masks = memory_.now.masks;
@@ -127,7 +154,7 @@ std::vector<RecordedStep> Recorder::record(const Variant& variant) const {
   };
   for (std::size_t i = 0; i < segment.steps.size(); ++i) {
     if (segment.steps[i].op == graph::Op::keep_tap && !program_.dflash) continue;
-    const bool with_next = !is_prompt(variant.segment) && i + 1 < segment.steps.size() && goes_with_last(segment, i + 1);
+    const bool with_next = numeric_of(variant) == NumericClass::round && i + 1 < segment.steps.size() && goes_with_last(segment, i + 1);
     const bool barrier = waits(i) || (with_next && waits(i + 1));
     if (barrier) last_barrier = i;
     RecordedStep& recorded = steps.emplace_back(RecordedStep{&segment.steps[i], barrier, {}});

@@ -18,13 +18,14 @@ struct RecordedStep {
 // What a segment is recorded for.
 struct Variant {
   graph::SegmentId segment{};
-  int rows = 1;                        // of a round; of a prompt the most a chunk has
+  int rows = 1;                        // of a round; of a prompt the most a chunk has, of a longer catch_up the most that wait
   int kv_ranges = 1;                   // of a round: as in BoundStep
 
   auto operator<=>(const Variant&) const = default;
 };
 
-bool is_prompt(graph::SegmentId id);
+// Which kernels its rows go through.
+NumericClass numeric_of(const Variant& variant);
 
 class Recorder {
  public:
@@ -41,6 +42,7 @@ class Recorder {
   BoundOperand bind_operand(const graph::Segment& segment, const graph::Step& step, graph::BufferId id) const;
 
  private:
+  Slice row_table(graph::RowSet rows) const;
   BoundStep bind(const Variant& variant, const graph::Step& step, std::size_t number) const;
 
   Gpu& gpu_;

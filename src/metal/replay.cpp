@@ -9,7 +9,13 @@ namespace lapidary::metal {
 constexpr int kMaxBindings = 31;
 
 int RowCounts::of(const graph::Step& step) const {
-  return step.rows == graph::RowSet::draft ? 1 : step.rows == graph::RowSet::last ? outputs : all;
+  switch (rows_of(step.rows)) {
+    case layout::kOneRow: return 1;
+    case layout::kOutputRows: return outputs;
+    case layout::kWaitingRows: return pending;
+    case layout::kBlockRows: return block;
+    default: return all;
+  }
 }
 
 Replay::Replay(Gpu& gpu, const std::vector<RecordedStep>& steps, int rows, const std::string& label) {

@@ -21,6 +21,7 @@ class Replay {
 // Encodes the steps of a recording directly: each over the rows of its row set.
 struct RowCounts {
   int all = 0, outputs = 0;
+  int block = 0, pending = 0;  // of the DFlash drafter
 
   int of(const graph::Step& step) const;
 };

@@ -61,10 +61,8 @@ void Weights::map_files(const Gpu& gpu, const link::Program& program) {
   const Pool pool;
   const auto page_bytes = static_cast<std::size_t>(::getpagesize());
   std::vector<std::span<const std::byte>> mappings = program.target.mappings;
-  if (program.assistant) {
-    const auto more = program.assistant->mappings;
-    mappings.insert(mappings.end(), more.begin(), more.end());
-  }
+  for (const auto* drafter : {&program.assistant, &program.dflash})
+    if (*drafter) mappings.insert(mappings.end(), (*drafter)->mappings.begin(), (*drafter)->mappings.end());
   for (const std::span<const std::byte> mapping : mappings) {
     auto* data = const_cast<std::byte*>(mapping.data());
     auto buffer = NS::TransferPtr(gpu.device()->newBuffer(data, round_up(mapping.size(), page_bytes), MTL::ResourceStorageModeShared,

@@ -131,7 +131,7 @@ suite<"rounds on the device"> round_suite = [] {
     run.seat_count = 3;
     for (int s = 0, first = 0; s < 3; first += run.seats[s++].count) {
       const int drafted = states[static_cast<std::size_t>(slots[s])].drafted;
-      run.seats[s] = {.slot = slots[s], .first = first, .count = drafted + 1, .drafts = drafted, .samples = 0, .sampling = {}};
+      run.seats[s] = {.slot = slots[s], .first = first, .count = drafted + 1, .drafts = drafted, .samples = 0, .sampling = {}, .block = {}};
     }
   };
   const auto some_states = [] {
