@@ -34,6 +34,7 @@ const std::vector<AttentionLayout> kLayouts = {
 
 suite<"attention"> attention_suite = [] {
   test_attention(kKernel, kLayouts);
+  test_attention_of_blocks(kKernel, {false});
 
   "attention gives a row the same bits among any others, around tile and window borders"_test = [] {
     for (const AttentionLayout& layout :

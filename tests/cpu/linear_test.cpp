@@ -1,4 +1,4 @@
-// linear, linear_gelu_mul, linear_gelu_gate and linear_softcap of every storage, at the widths of the published models.
+// linear, linear_gelu_mul, linear_silu_mul, linear_gelu_gate and linear_softcap of every storage, at the widths of the published models.
 #include <boost/ut.hpp>
 
 #include "cpu/products.hpp"
@@ -123,6 +123,14 @@ suite<"linear"> linear_suite = [] {
     };
   }
 
+  "linear_silu_mul is near its definition, and gives a row the same bits among any others"_test = [] {
+    Random random(15);
+    for (const Storage& storage : main_storages())
+      for (const int k : {192, 256, 2816})
+        if (fits(storage, k)) expect_silu_mul(random, kProducts, storage, k, 13);
+    expect_silu_mul_alone(random, kProducts, kAffine4, kPlain, 256, 7, all_company(67));
+  };
+
   "linear of several weights equals the products of each, one after the other, whatever their storages"_test = [] {
     Random random(6);
     expect_several_weights(random, kProducts, 1536, {21, 9, 5}, {1, 2, 3, 5});
@@ -228,6 +236,13 @@ suite<"functions"> function_suite = [] {
     FloatRows x;
     for (const float argument : kArguments) x.push_back({argument, 0.0f});
     expect_gelu(kArguments, first_of(linear_gelu_gate(x, picker(first), FloatRows(x.size(), {1.0f}), 0, 1)));
+  };
+
+  "silu is accurate for every argument"_test = [] {
+    const float first[2] = {1.0f, 0.0f}, second[2] = {0.0f, 1.0f};
+    FloatRows x;
+    for (const float argument : kArguments) x.push_back({argument, 1.0f});
+    expect_silu(kArguments, first_of(linear_silu_mul(x, picker(first), picker(second), 1)));
   };
 
   "softcap is accurate for every argument and never passes its cap"_test = [] {

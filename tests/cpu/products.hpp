@@ -26,6 +26,13 @@ inline FloatRows linear_gelu_mul(const FloatRows& x, const link::Matrix& gate, c
   return out.rows();
 }
 
+inline FloatRows linear_silu_mul(const FloatRows& x, const link::Matrix& gate, const link::Matrix& up, int parts) {
+  const RowBuffer in(x);
+  RowBuffer out(count_of(x), gate.rows);
+  in_parts(parts, [&](cpu::Part part) { cpu::linear_silu_mul(count_of(x), in.in(), gate, up, out.out(), part); });
+  return out.rows();
+}
+
 inline FloatRows linear_gelu_gate(const FloatRows& x, const link::Matrix& weight, const FloatRows& factor, int offset,
                                   int parts) {
   const RowBuffer in(x), factors(factor);
@@ -42,6 +49,6 @@ inline FloatRows linear_softcap(const FloatRows& x, const link::Matrix& weight, 
   return out.rows();
 }
 
-inline const ProductKernels kProducts{linear, linear_gelu_mul, linear_gelu_gate, linear_softcap};
+inline const ProductKernels kProducts{linear, linear_gelu_mul, linear_gelu_gate, linear_softcap, linear_silu_mul};
 
 }  // namespace lapidary::test

@@ -1,4 +1,4 @@
-// round_rows, keep_draft and accept on the CPU.
+// round_rows, keep_draft, keep_block and accept on the CPU.
 #include <boost/ut.hpp>
 
 #include "cpu/kernel_rows.hpp"
@@ -30,25 +30,49 @@ RoundState keep_draft(RoundState state, int, std::int32_t token) {
   return state;
 }
 
+std::vector<Row> block_rows(const RoundState& state, int slot, int drafts, std::int32_t mask_token, std::int32_t begin) {
+  std::vector<Row> rows(2 * graph::kMaxVerifyRows, kUntouchedRow);
+  const auto count = static_cast<std::size_t>(drafts) + 1;
+  in_parts(3, [&](cpu::Part part) {
+    cpu::block_rows(state, slot, mask_token, begin, std::span(rows).first(count), std::span(rows).subspan(graph::kMaxVerifyRows, count), part);
+  });
+  return rows;
+}
+
+RoundState keep_block(RoundState state, int, const Ids& chosen) {
+  IdRows rows;
+  for (const std::int32_t token : chosen) rows.push_back({token});
+  const IdBuffer tokens(rows);
+  in_parts(3, [&](cpu::Part part) { cpu::keep_block(count_of(chosen) - 1, tokens.in().from(1), state, part); });
+  return state;
+}
+
 reference::Accepted accept(const Round& round, const Ids& counts, int variant) {
   IdRows chosen_rows;
   for (const std::int32_t token : round.chosen) chosen_rows.push_back({token});
   const IdBuffer chosen(chosen_rows);
   const RowBuffer hidden(round.hidden);
-  reference::Accepted after{round.state, counts, std::vector<float>(kHidden + 1, kUntouched)};
+  const RowBuffer features(round.features);
+  reference::Accepted after{round.state, counts, std::vector<float>(kHidden + 1, kUntouched), {}};
+  std::vector<float> ring(graph::kPendingRows * kFeatureWidth, kUntouched);
   in_parts(1 + variant % 3, [&](cpu::Part part) {
     cpu::accept(round.own_rows(), chosen.in(), hidden.in(), kHidden, after.state, after.counts, after.carry.data(), part);
   });
+  in_parts(1 + variant % 3, [&](cpu::Part part) {
+    cpu::keep_features(round.own_rows(), features.in(), kFeatureWidth, after.state, ring.data(), part);
+  });
+  after.features = kept_features(ring.data());
   expect(is_untouched(after.carry.back()));
   after.carry.pop_back();
   return after;
 }
 
-const RoundKernels kKernels{verify_rows, draft_row, keep_draft, accept, kHidden, 20};
+const RoundKernels kKernels{verify_rows, draft_row, keep_draft, accept, block_rows, keep_block, kHidden, 20};
 
 suite<"rounds"> round_suite = [] {
   test_round_rows(kKernels);
   test_accept(kKernels);
+  test_blocks(kKernels);
 
   "only the first part makes rows"_test = [] {
     Random random(3);

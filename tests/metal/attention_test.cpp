@@ -47,6 +47,7 @@ const std::vector<AttentionLayout> kLayouts = {
 suite<"attention on the device"> attention_suite = [] {
   static const AttentionKernel kernel = kernel_of(1);
   test_attention(kernel, kLayouts);
+  test_attention_of_blocks(kernel, {false, true});
 
   for (const AttentionLayout& layout : {AttentionLayout{{8, 2, 256}, 512, true}, {{8, 1, 512}, 0, true}, {{4, 2, 32}, 16},
                                         {{6, 3, 128}, 64}, {{16, 4, 64}, 0, true}})
@@ -125,6 +126,18 @@ suite<"metal attention over long contexts"> ranges_suite = [] {
     const FloatRows prompt = attention(rows, q, memory, 2, metal::NumericClass::prompt);
     const FloatRows round = attention(rows, q, memory, 2);
     for (int r = 0; r < 8; ++r) expect(same_bits(prompt[r], round[r])) << "row" << r;
+  };
+
+  "a context that begins late has the same bits however its positions are split"_test = [] {
+    Random random(14);
+    const AttentionLayout layout{{4, 2, 16}, 0, true};
+    const History history(random, layout, 3 * kKvRange + 10);
+    for (const int begin : {1, kKvRange - 1, kKvRange, kKvRange + 70, 3 * kKvRange}) {
+      const graph::Row row = row_from(begin, history.positions - 1, history.positions - 1);
+      const auto q = random_query(random, layout);
+      expect_attention(kernel_of(4), history, row, q);
+      expect(same_bits(attention_alone(kernel_of(4), history, row, q), attention_alone(kernel_of(1), history, row, q))) << "from" << begin;
+    }
   };
 
   "a window is never split"_test = [] {

@@ -1,4 +1,4 @@
-// linear, linear_gelu_mul, linear_gelu_gate and linear_softcap of every storage, of rounds (linear.metal) and of prompts
+// linear, linear_gelu_mul, linear_silu_mul, linear_gelu_gate and linear_softcap of every storage, of rounds (linear.metal) and of prompts
 // (gemm.metal).
 #include <boost/ut.hpp>
 
@@ -88,6 +88,13 @@ suite<"linear of rounds"> round_suite = [] {
     Random random(6);
     for (const Storage& storage : main_storages())
       expect_functions_alone(random, kernels, storage, storage, 256, 7, {12, kRoundWidths});
+  };
+
+  "linear_silu_mul is near its definition, and gives a row the same bits among any others"_test = [] {
+    Random random(14);
+    for (const Storage& storage : main_storages()) expect_silu_mul(random, kernels, storage, 192, 13);
+    expect_silu_mul(random, kernels, kAffine4, 2816, 13);
+    expect_silu_mul_alone(random, kernels, kAffine4, kPlain, 256, 7, {12, kRoundWidths});
   };
 
   "linear of several weights equals the products of each, one after the other, whatever their storages"_test = [] {
@@ -223,6 +230,11 @@ suite<"functions of products"> function_suite = [] {
   "gelu is accurate for every argument and x or nothing where tanh saturates"_test = [] {
     const FloatRows ones{std::vector<float>(kArguments.size(), 1.0f)};
     expect_gelu(kArguments, linear_gelu_gate({{1.0f}}, column(kArguments), ones, 0, kRound).front());
+  };
+
+  "silu is accurate for every argument"_test = [] {
+    const std::vector<float> ones(kArguments.size(), 1.0f);
+    expect_silu(kArguments, linear_silu_mul({{1.0f}}, column(kArguments), column(ones)).front());
   };
 
   "softcap is accurate for every argument and never passes its cap"_test = [] {

@@ -31,6 +31,16 @@ inline FloatRows linear_gelu_mul(const FloatRows& x, const link::Matrix& gate, c
   return stage.floats(0);
 }
 
+inline FloatRows linear_silu_mul(const FloatRows& x, const link::Matrix& gate, const link::Matrix& up) {
+  Stage stage(graph::Op::linear_silu_mul, {.k = gate.cols, .n = {gate.rows}}, count_of(x));
+  stage.in(0, x);
+  stage.out(0, gate.rows);
+  stage.matrix(0, gate);
+  stage.matrix(1, up);
+  stage.play();
+  return stage.floats(0);
+}
+
 // The factors begin at element `offset` of each row.
 inline FloatRows linear_gelu_gate(const FloatRows& x, const link::Matrix& weight, const FloatRows& factors, int offset,
                                   NumericClass numeric) {
@@ -64,7 +74,8 @@ inline ProductKernels products_of(NumericClass numeric) {
           },
           [=](const FloatRows& x, const Matrix& weight, float cap, int) {
             return linear_softcap(x, weight, cap, numeric);
-          }};
+          },
+          [](const FloatRows& x, const Matrix& gate, const Matrix& up, int) { return linear_silu_mul(x, gate, up); }};
 }
 
 }  // namespace lapidary::test

@@ -1,4 +1,4 @@
-// rope_angles and qkv_norm_rope on the device.
+// rope_angles, qkv_norm_rope and block_qkv on the device.
 #include <boost/ut.hpp>
 
 #include "metal/stage.hpp"
@@ -53,12 +53,34 @@ FloatRows qkv_norm_rope(const std::vector<graph::Row>& rows, const FloatRows& qk
   return results(stage, layer, rows, bf16);
 }
 
+FloatRows block_qkv(const std::vector<graph::Row>& rows, const FloatRows& qkv, const FloatRows& angles, const RopeLayer& layer,
+                    float scale, bool bf16, int) {
+  graph::Dims dims = dims_of(layer);
+  dims.scale = scale;
+  Stage stage(Op::block_qkv, dims, count_of(rows));
+  stage.in(0, qkv);
+  stage.in(1, angles);
+  stage.vector(1, layer.k_norm);
+  const std::vector<float> empty = layer.empty_memory(8);
+  stage.kv(empty, empty, RopeLayer::kCapacity, empty.size() / RopeLayer::kSlots, bf16);
+  stage.row_table(rows);
+  if (layer.shape.heads > 0) {
+    stage.vector(0, layer.q_norm);
+    stage.out(0, layer.shape.heads * layer.shape.head_dim);
+  }
+  stage.play();
+  FloatRows all = layer.shape.heads > 0 ? stage.floats(0) : FloatRows(rows.size());
+  for (const auto& memory : {stage.keys(), stage.values()}) layer.take_written(memory, rows, bf16, all);
+  return all;
+}
+
 const RopeKernels kKernels{
-    .rope_angles = rope_angles, .qkv_norm_rope = qkv_norm_rope, .kv_in_bf16 = {false, true}, .rows = 17};
+    .rope_angles = rope_angles, .qkv_norm_rope = qkv_norm_rope, .block_qkv = block_qkv, .kv_in_bf16 = {false, true}, .rows = 17};
 
 suite<"rope on the device"> rope_suite = [] {
   test_rope_angles(kKernels);
   test_qkv_norm_rope(kKernels);
+  test_block_qkv(kKernels);
 
   "keys and values in bfloat16 are those in float32, rounded; queries stay as they are"_test = [] {
     Random random(5);

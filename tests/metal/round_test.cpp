@@ -1,4 +1,4 @@
-// round_rows, keep_draft, accept and begin_run on the device.
+// round_rows, keep_draft, keep_block, keep_tap, accept and begin_run on the device.
 #include <boost/ut.hpp>
 
 #include <numeric>
@@ -69,6 +69,32 @@ RoundState keep_draft(const RoundState& state, int slot, std::int32_t token) {
   return states.after();
 }
 
+std::vector<Row> block_rows(const RoundState& state, int slot, int drafts, std::int32_t mask_token, std::int32_t begin) {
+  Stage stage(Op::round_rows, {}, drafts + 1);
+  stage.row_set(graph::RowSet::block);
+  stage.params().mask_token = mask_token;
+  const States states(stage, slot, state);
+  stage.run().block_rows = drafts + 1;
+  stage.run().seats[0].block = {.context_begin = begin, .pending_begin = 0, .pending_end = 0, .first = 0, .count = drafts + 1};
+  stage.row_table(std::vector<Row>(2 * graph::kMaxVerifyRows, kUntouchedRow));
+  stage.play();
+  expect(same(states.after(), state));
+  const Row* rows = contents<Row>(stage.bound().row_table);
+  return {rows, rows + 2 * graph::kMaxVerifyRows};
+}
+
+RoundState keep_block(const RoundState& state, int slot, const Ids& chosen) {
+  Stage stage(Op::keep_block, {}, count_of(chosen));
+  stage.row_set(graph::RowSet::block);
+  const States states(stage, slot, state);
+  stage.run().block_rows = stage.run().seats[0].block.count = count_of(chosen);
+  IdRows rows;
+  for (const std::int32_t token : chosen) rows.push_back({token});
+  stage.in_ids(0, rows);
+  stage.play();
+  return states.after();
+}
+
 // Without counts a run has no choice at all, or one that counts nothing; with any number of threads.
 reference::Accepted accept(const Round& round, const Ids& counts, int variant) {
   Stage stage(Op::accept, {.n = {kHidden}}, count_of(round.chosen));
@@ -90,6 +116,15 @@ reference::Accepted accept(const Round& round, const Ids& counts, int variant) {
   std::vector<float> carry(kRoundSlots * kCarryStride, kUntouched);
   stage.bound().out[0] = stage.hold(carry);
   stage.params().out[0] = {kCarryStride * sizeof(float), 0, 0};
+  // Without the block drafter there is neither. Its sessions have room between their rings.
+  const bool keeps = variant % 2 == 0;
+  constexpr int kRing = graph::kPendingRows * kFeatureWidth, kRingStride = kRing + 7;
+  std::vector<float> rings(kRoundSlots * kRingStride, kUntouched);
+  if (keeps) {
+    stage.in(2, round.features);
+    stage.bound().out[1] = stage.hold(rings);
+    stage.params().out[1] = {kRingStride * sizeof(float), kFeatureWidth * sizeof(float), 0};
+  }
   Ids all_counts(kRoundSlots * kRoundVocab, 5);
   std::copy(counts.begin(), counts.end(), all_counts.begin() + round.slot * kRoundVocab);
   stage.bound().counts = stage.hold(all_counts);
@@ -101,7 +136,7 @@ reference::Accepted accept(const Round& round, const Ids& counts, int variant) {
   stage.play(variant % 4 == 1 || variant % 4 == 2 ? 32 : 0);
 
   // What is of this session is the result; all else must be as it was.
-  reference::Accepted after{states.after(), counts, std::vector<float>(kHidden)};
+  reference::Accepted after{states.after(), counts, std::vector<float>(kHidden), {}};
   const float* carried = contents<float>(stage.bound().out[0]);
   const std::int32_t* counted = contents<std::int32_t>(stage.bound().counts);
   std::copy_n(carried + round.slot * kCarryStride, kHidden, after.carry.begin());
@@ -110,6 +145,14 @@ reference::Accepted accept(const Round& round, const Ids& counts, int variant) {
   std::copy(after.counts.begin(), after.counts.end(), all_counts.begin() + round.slot * kRoundVocab);
   expect(std::equal(all_counts.begin(), all_counts.end(), counted)) << "counts of another session";
   expect(std::memcmp(carry.data(), carried, carry.size() * sizeof(float)) == 0) << "carries to another place";
+  if (keeps) {
+    float* kept = contents<float>(stage.bound().out[1]);
+    after.features = kept_features(kept + round.slot * kRingStride);
+    std::fill_n(kept + round.slot * kRingStride, kRing, kUntouched);
+    expect(std::all_of(kept, kept + rings.size(), is_untouched)) << "features of another session";
+  } else {
+    after.features = reference::accept(round.state, round.own_rows(), round.chosen, round.hidden, round.features, counts).features;
+  }
   results[kSeats].accepted = after.state.accepted;
   std::copy_n(round.chosen.begin(), after.state.accepted + 1, results[kSeats].tokens.begin());
   expect(std::memcmp(results.data(), contents<std::byte>(stage.bound().results), sizeof results[0] * results.size()) == 0)
@@ -117,11 +160,12 @@ reference::Accepted accept(const Round& round, const Ids& counts, int variant) {
   return after;
 }
 
-const RoundKernels kKernels{verify_rows, draft_row, keep_draft, accept, kHidden, 4};
+const RoundKernels kKernels{verify_rows, draft_row, keep_draft, accept, block_rows, keep_block, kHidden, 4};
 
 suite<"rounds on the device"> round_suite = [] {
   test_round_rows(kKernels);
   test_accept(kKernels);
+  test_blocks(kKernels);
 
   // Of sessions 2, 0 and 3, which have as many drafts.
   const int slots[] = {2, 0, 3};
@@ -152,13 +196,87 @@ suite<"rounds on the device"> round_suite = [] {
       for (const Row& expected : reference::verify_rows(states[static_cast<std::size_t>(slot)], slot)) expect(same(*row++, expected));
   };
 
-  "a draft is made for the first session that is to have more"_test = [=] {
+  "blocks of several sessions follow one another, and those without one have none"_test = [=] {
+    const auto states = some_states();
+    Stage rows(Op::round_rows, {}, 7), keep(Op::keep_block, {}, 7);
+    IdRows chosen;
+    for (int r = 0; r < 7; ++r) chosen.push_back({100 + r});
+    for (Stage* stage : {&rows, &keep}) {
+      stage->row_set(graph::RowSet::block);
+      seated(*stage, states);
+      stage->params().mask_token = 4;
+      stage->run().block_rows = 7;
+      stage->run().seats[0].block = {.context_begin = 5, .pending_begin = 0, .pending_end = 0, .first = 0, .count = 4};
+      stage->run().seats[2].block = {.context_begin = 0, .pending_begin = 0, .pending_end = 0, .first = 4, .count = 3};
+    }
+    rows.row_table(std::vector<Row>(16, kUntouchedRow));
+    rows.play();
+    for (const bool causal : {false, true}) {
+      const Row* row = contents<Row>(rows.bound().row_table) + (causal ? 8 : 0);
+      for (const Row& expected : reference::block_rows(states[2], 2, 3, 4, 5, causal)) expect(same(*row++, expected));
+      for (const Row& expected : reference::block_rows(states[3], 3, 2, 4, 0, causal)) expect(same(*row++, expected));
+      expect(same(*row, kUntouchedRow));
+    }
+    keep.in_ids(0, chosen);
+    keep.play();
+    const auto* after = contents<RoundState>(keep.bound().states);
+    expect(same(after[2], reference::keep_block(states[2], {100, 101, 102, 103})) && same(after[3], reference::keep_block(states[3], {104, 105, 106})));
+    expect(same(after[0], states[0]) && same(after[1], states[1]));
+  };
+
+  "rows that wait are those of one session after the other, with the features from its ring"_test = [=] {
+    Random random(15);
+    const auto states = some_states();
+    constexpr int kRingStride = graph::kPendingRows * kFeatureWidth + 7;
+    const auto rings = random.floats(kRoundSlots * kRingStride, -3, 3);
+    Stage stage(Op::round_rows, {}, graph::kPendingRows);
+    stage.row_set(graph::RowSet::pending);
+    seated(stage, states);
+    stage.run().seats[0].block = {.context_begin = 0, .pending_begin = 60, .pending_end = 67, .first = 0, .count = 0};
+    stage.run().seats[2].block = {.context_begin = 0, .pending_begin = 1000, .pending_end = 1064, .first = 0, .count = 0};
+    stage.row_table(std::vector<Row>(graph::kPendingRows, kUntouchedRow));
+    stage.out(0, kFeatureWidth);
+    stage.bound().in[0] = stage.hold(rings);
+    stage.params().in[0] = {kRingStride * sizeof(float), kFeatureWidth * sizeof(float), 0};
+    const auto dispatches = metal::dispatches_of(stage.ready());
+    for (const auto& [slot, begin, count] : {std::tuple{2, 60, 7}, std::tuple{3, 1000, 64}}) {
+      run_alone(dispatches, count);
+      expect(eq(contents<metal::layout::Run>(stage.bound().run)->waiting_rows, count));
+      const FloatRows features = stage.floats(0);
+      for (int i = 0; i < count; ++i) {
+        const int position = begin + i;
+        expect(same(contents<Row>(stage.bound().row_table)[i], Row{.slot = slot, .position = position, .block_end = position})) << position;
+        const auto from = rings.begin() + slot * kRingStride + position % graph::kPendingRows * kFeatureWidth;
+        expect(std::equal(features[static_cast<std::size_t>(i)].begin(), features[static_cast<std::size_t>(i)].end(), from)) << position;
+      }
+    }
+  };
+
+  "what is tapped goes to its place among the features"_test = [] {
+    Random random(16);
+    const FloatRows x = random_rows(random, 5, kHidden);
+    Stage stage(Op::keep_tap, {.n = {kHidden}, .offset = 2 * kHidden}, 5);
+    stage.in(0, x);
+    stage.out(0, 4 * kHidden);
+    stage.play();
+    const FloatRows got = stage.floats(0);
+    for (std::size_t r = 0; r < 5; ++r) {
+      std::vector<float> expected(4 * kHidden, kUntouched);
+      std::copy(x[r].begin(), x[r].end(), expected.begin() + 2 * kHidden);
+      expect(std::memcmp(got[r].data(), expected.data(), expected.size() * sizeof(float)) == 0) << "row" << r;
+    }
+  };
+
+  "a draft is made for the first session that is to have more, not for one with a block"_test = [=] {
     const auto states = some_states();
     for (int drafting = 0; drafting < 3; ++drafting) {
       Stage stage(Op::round_rows, {}, 1);
       stage.params().rows = metal::layout::kOneRow;
       seated(stage, states);
-      for (int s = drafting; s < 3; ++s) ++stage.run().seats[s].drafts;
+      for (int s = 0; s < 3; ++s) {
+        if (s >= drafting) ++stage.run().seats[s].drafts;
+        else stage.run().seats[s].block.count = ++stage.run().seats[s].drafts + 1;
+      }
       stage.row_table({kUntouchedRow});
       stage.play();
       const int slot = slots[drafting];

@@ -65,6 +65,11 @@ class Stage {
     bound_.rows = rows;
   }
 
+  void row_set(graph::RowSet rows) {
+    step_.rows = rows;
+    params_.rows = metal::rows_of(rows);
+  }
+
   metal::BoundStep& bound() { return bound_; }
   metal::layout::Step& params() { return params_; }
   metal::layout::Run& run() { return run_; }

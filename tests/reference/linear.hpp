@@ -1,4 +1,4 @@
-// linear, linear_gelu_mul, linear_gelu_gate, linear_softcap.
+// linear, linear_gelu_mul, linear_silu_mul, linear_gelu_gate, linear_softcap.
 #pragma once
 
 #include <cmath>
@@ -18,6 +18,9 @@ inline double gelu(double x) {
   return x / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
 }
 
+inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+inline double silu(double x) { return x * sigmoid(x); }
+
 inline double softcap(double x, double cap) { return cap == 0.0 ? x : cap * std::tanh(x / cap); }
 
 // w: [n][k], x: [k]
@@ -31,6 +34,13 @@ inline Vector linear(const Table& w, const Vector& x) {
 inline Vector linear_gelu_mul(const Table& gate, const Table& up, const Vector& x) {
   Vector y;
   for (std::size_t n = 0; n < gate.size(); ++n) y.push_back(gelu(dot(gate[n], x)) * dot(up[n], x));
+  return y;
+}
+
+// gate, up: [n][k], x: [k]
+inline Vector linear_silu_mul(const Table& gate, const Table& up, const Vector& x) {
+  Vector y;
+  for (std::size_t n = 0; n < gate.size(); ++n) y.push_back(silu(dot(gate[n], x)) * dot(up[n], x));
   return y;
 }
 

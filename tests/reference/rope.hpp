@@ -1,4 +1,4 @@
-// rope_angles, qkv_norm_rope: q and K are norm_rope of the projections, V is norm_values.
+// rope_angles; qkv_norm_rope: q and K are norm_rope of the projections, V is norm_values; block_qkv.
 #pragma once
 
 #include <cmath>
@@ -46,6 +46,17 @@ inline Vector norm_values(const Vector& x, std::size_t head_dim, double epsilon)
   Vector y;
   for (std::size_t begin = 0; begin < x.size(); begin += head_dim)
     for (const double value : rms(slice(x, begin, head_dim), epsilon)) y.push_back(value);
+  return y;
+}
+
+// q | K | V of a row. qkv: [(heads + 2 kv_heads) * D]; q_norm, k_norm, angles: [D]
+inline Vector block_qkv(const Vector& qkv, std::size_t heads, std::size_t kv_heads, const Vector& q_norm, const Vector& k_norm,
+                        const Vector& angles, double scale, double epsilon) {
+  const std::size_t d = angles.size();
+  Vector y = norm_rope(slice(qkv, 0, heads * d), q_norm, angles, epsilon);
+  for (double& value : y) value *= scale;
+  for (const double value : norm_rope(slice(qkv, heads * d, kv_heads * d), k_norm, angles, epsilon)) y.push_back(value);
+  for (const double value : slice(qkv, (heads + kv_heads) * d, kv_heads * d)) y.push_back(value);
   return y;
 }
 

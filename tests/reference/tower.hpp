@@ -13,8 +13,6 @@
 
 namespace lapidary::reference {
 
-inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-inline double silu(double x) { return x * sigmoid(x); }
 inline double softplus(double x) { return std::log1p(std::exp(x)); }
 
 // w: [n][k], x: [k]

@@ -78,7 +78,7 @@ struct AttentionKernel {
 
 // The first and the last position that a row sees.
 inline int first_visible(const graph::Row& row, int window) {
-  return window > 0 ? std::max(0, row.position - window + 1) : 0;
+  return window > 0 ? std::max(row.begin, row.position - window + 1) : row.begin;
 }
 inline int last_visible(const graph::Row& row, int window) { return window > 0 ? row.block_end : row.position; }
 
@@ -111,7 +111,7 @@ inline void expect_attention(const AttentionKernel& kernel, const History& histo
       for (int i = 0; i < shape.head_dim; ++i) size += std::abs(query[i] * keys[t][i]);
       largest = std::max(largest, size);
     }
-    for (const double value : reference::attention_head(query, keys, values, row.position, row.block_end, window)) {
+    for (const double value : reference::attention_head(query, keys, values, row.position, row.block_end, window, row.begin)) {
       expected.push_back(value);
       // A score is off by a few roundings of sum |q||k|, its exponential by that factor, values are below 2.
       allowed.push_back(2.0 * (1e-6 + 1e-7 * largest));
@@ -160,6 +160,42 @@ inline void test_attention(const AttentionKernel& kernel, const std::vector<Atte
       for (const auto& [position, end] :
            {std::pair{0, 70}, std::pair{10, 11}, std::pair{63, 64}, std::pair{100, 355}, std::pair{200, 399}})
         expect_attention(kernel, history, row_at(position, end, 0), random_query(random, history.layout));
+    }
+  };
+}
+
+inline graph::Row row_from(int begin, int position, int block_end) {
+  return {.slot = 0, .position = position, .token = 9, .block_end = block_end, .begin = begin};
+}
+
+// Of a block drafter: rows see nothing before the beginning of its context, and all of their block where nothing limits them.
+inline void test_attention_of_blocks(const AttentionKernel& kernel, const std::vector<bool>& in_bf16) {
+  using namespace boost::ut;
+
+  "a row sees nothing before the first position of its context"_test = [&] {
+    Random random(12);
+    for (const bool bf16 : in_bf16)
+      for (const int window : {0, 100, graph::kNoLimit}) {
+        const History history(random, {{4, 2, 16}, window, bf16}, 400);
+        for (const int position : {0, 64, 127, 300, 392})
+          for (const int begin : {0, 1, 63, 64, 130, 292, 300, 392})
+            for (const int ahead : {0, 7})
+              if (begin <= position)
+                expect_attention(kernel, history, row_from(begin, position, position + ahead), random_query(random, history.layout));
+      }
+  };
+
+  "rows of blocks have the same bits among any others"_test = [&] {
+    Random random(13);
+    for (const int window : {0, 100, graph::kNoLimit}) {
+      const History history(random, {{8, 2, 128}, window}, 300);
+      const KvMemory memory(history, kernel.slot_gap, 320, 0, 300, 0);
+      std::vector<graph::Row> rows;
+      for (int r = 0; r < 12; ++r) rows.push_back(row_from(r < 6 ? 0 : 20 * r, 250 + r, r % 2 ? 250 + r : 262));
+      const FloatRows q = random_rows(random, 12, 8 * 128, -0.3, 0.3);
+      expect_rows_independent(random, 12, [&](const std::vector<int>& numbers, int parts) {
+        return kernel.attention(gather(rows, numbers), gather(q, numbers), memory, parts);
+      });
     }
   };
 }

@@ -27,7 +27,7 @@ inline std::vector<double> product_errors(const reference::Table& magnitude, con
   return errors;
 }
 
-// Of gelu(gate) * up, given the errors of both: the slope of gelu is below 1.13.
+// Of gelu(gate) * up, or silu(gate) * up, given the errors of both: the slopes are below 1.13.
 inline std::vector<double> gelu_mul_errors(const std::vector<double>& gate, const std::vector<double>& gate_error,
                                            const std::vector<double>& up, const std::vector<double>& up_error) {
   std::vector<double> errors;

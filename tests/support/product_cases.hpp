@@ -1,4 +1,4 @@
-// linear, linear_gelu_mul, linear_gelu_gate and linear_softcap of a backend, and the same with experts: checks of one
+// linear, linear_gelu_mul, linear_silu_mul, linear_gelu_gate and linear_softcap of a backend, and the same with experts: checks of one
 // matrix or a few. Which storages and sizes they are made for is each backend's own.
 #pragma once
 
@@ -20,6 +20,8 @@ struct ProductKernels {
   std::function<FloatRows(const FloatRows& x, const Matrix& weight, const FloatRows& factors, int offset, int parts)>
       linear_gelu_gate;
   std::function<FloatRows(const FloatRows& x, const Matrix& weight, float cap, int parts)> linear_softcap;
+  // Only rounds have it.
+  std::function<FloatRows(const FloatRows& x, const Matrix& gate, const Matrix& up, int parts)> linear_silu_mul = nullptr;
 };
 
 // What most checkpoints use.
@@ -101,6 +103,32 @@ inline void expect_functions_alone(Random& random, const ProductKernels& kernels
   });
 }
 
+inline void expect_silu_mul(Random& random, const ProductKernels& kernels, const Storage& storage, int k, int n) {
+  const int rows = 2;
+  const RandomMatrix random_gate(random, storage, n, k), random_up(random, storage, n, k);
+  const link::Matrix gate = random_gate.view(), up = random_up.view();
+  const reference::Table gate_values = reference::dequantise(gate), up_values = reference::dequantise(up);
+  const reference::Table gate_magnitude = reference::magnitudes(gate), up_magnitude = reference::magnitudes(up);
+  const FloatRows x = random_rows(random, rows, k, -0.2, 0.2), y = kernels.linear_silu_mul(x, gate, up, 1);
+  for (int r = 0; r < rows; ++r) {
+    const auto input = doubles(x[r]);
+    const auto errors = gelu_mul_errors(reference::linear(gate_values, input), product_errors(gate_magnitude, x[r]),
+                                        reference::linear(up_values, input), product_errors(up_magnitude, x[r]));
+    boost::ut::expect(worst_error(y[r], reference::linear_silu_mul(gate_values, up_values, input), errors) <= 1.0)
+        << "linear_silu_mul, K =" << k;
+  }
+}
+
+inline void expect_silu_mul_alone(Random& random, const ProductKernels& kernels, const Storage& gate_storage, const Storage& up_storage,
+                                  int k, int n, const Company& company) {
+  const RandomMatrix random_gate(random, gate_storage, n, k), random_up(random, up_storage, n, k);
+  const link::Matrix gate = random_gate.view(), up = random_up.view();
+  const FloatRows x = random_rows(random, company.rows, k, -0.2, 0.2);
+  expect_rows_alone(random, company, [&](const std::vector<int>& numbers, int parts) {
+    return kernels.linear_silu_mul(gather(x, numbers), gate, up, parts);
+  });
+}
+
 // Two and three matrices in one product, of these heights, equal the products of each.
 inline void expect_several_weights(Random& random, const ProductKernels& kernels, int k, const std::array<int, 3>& n,
                                    const std::vector<int>& all_parts) {
@@ -149,6 +177,17 @@ inline void expect_gelu(const std::vector<float>& x, const std::vector<float>& y
     const double allowed = std::abs(argument) > 10 ? 1e-30 : kFunctionError * std::abs(argument) + 1e-44;
     if (!(std::abs(y[i] - expected) <= allowed))
       boost::ut::expect(false) << "gelu(" << argument << ") =" << y[i] << "expected" << expected;
+  }
+}
+
+inline void expect_silu(const std::vector<float>& x, const std::vector<float>& y) {
+  boost::ut::expect(boost::ut::eq(y.size(), x.size()));
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const double argument = x[i], expected = reference::silu(argument);
+    // An exponential, a sum, a quotient and a product: a few roundings of the result. Below what float32 has there may be nothing.
+    const double allowed = 2 * kFunctionError * std::abs(expected) + 1e-36;
+    if (!(std::abs(y[i] - expected) <= allowed))
+      boost::ut::expect(false) << "silu(" << argument << ") =" << y[i] << "expected" << expected;
   }
 }
 

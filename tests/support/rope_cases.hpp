@@ -1,4 +1,4 @@
-// rope_angles and qkv_norm_rope of a backend, for the head layouts of the published models.
+// rope_angles, qkv_norm_rope and block_qkv of a backend, for the head layouts of the published models.
 #pragma once
 
 #include <span>
@@ -56,6 +56,9 @@ struct RopeKernels {
   // Returns q | K | V of each row, having looked at all memory.
   std::function<FloatRows(const std::vector<graph::Row>& rows, const FloatRows& qkv, const FloatRows& angles,
                           const RopeLayer& layer, bool bf16, int parts)> qkv_norm_rope;
+  // Likewise; without query heads K | V.
+  std::function<FloatRows(const std::vector<graph::Row>& rows, const FloatRows& qkv, const FloatRows& angles,
+                          const RopeLayer& layer, float scale, bool bf16, int parts)> block_qkv;
   std::vector<bool> kv_in_bf16;  // the kinds of K/V it has
   int rows;                      // to compute together
 };
@@ -157,6 +160,48 @@ inline void test_qkv_norm_rope(const RopeKernels& kernels) {
                                          parts);
           });
         }
+    };
+}
+
+// Heads of the published block drafters, of small ones, and of what only makes K/V of a context.
+inline const std::vector<Heads> kBlockHeads = {{32, 8, 128}, {64, 8, 128}, {4, 2, 16}, {6, 3, 64}, {0, 8, 128}, {0, 2, 16}};
+
+inline void test_block_qkv(const RopeKernels& kernels) {
+  using namespace boost::ut;
+
+  "block_qkv is near its definition, with and without queries"_test = [&] {
+    Random random(6);
+    for (const Heads& shape : kBlockHeads) {
+      const RopeLayer layer(random, shape, true, false);
+      const float scale = static_cast<float>(1 / std::sqrt(shape.head_dim));
+      for (const int position : {0, 77, 4001}) {
+        const FloatRows x = random_rows(random, 1, layer.input_width(), -3, 3);
+        FloatRows angles(1);
+        for (const double angle : reference::rope_angles(position, frequencies(shape.head_dim, 1e6, shape.head_dim / 2)))
+          angles[0].push_back(static_cast<float>(angle));
+        const auto expected = reference::block_qkv(doubles(x[0]), shape.heads, shape.kv_heads, doubles(layer.q_norm),
+                                                   doubles(layer.k_norm), doubles(angles[0]), scale, kEpsilon);
+        const std::vector<double> allowed(expected.size(), 4e-6);  // as qkv_norm_rope
+        const auto got = kernels.block_qkv({row_at(position, 1)}, x, angles, layer, scale, false, 1).front();
+        expect(worst_error(got, expected, allowed) <= 1.0) << shape.heads << "heads of" << shape.head_dim;
+      }
+    }
+  };
+
+  for (const bool bf16 : kernels.kv_in_bf16)
+    boost::ut::test(std::string("block_qkv gives a row the same bits among any others, in any session, with K/V in ") +
+                    (bf16 ? "bfloat16" : "float32")) = [&kernels, bf16] {
+      Random random(7);
+      for (const Heads& shape : {Heads{8, 2, 128}, Heads{4, 2, 16}, Heads{0, 2, 64}}) {
+        const RopeLayer layer(random, shape, true, false);
+        const FloatRows x = random_rows(random, kernels.rows, layer.input_width(), -3, 3);
+        const FloatRows angles = random_rows(random, kernels.rows, shape.head_dim, -1, 1);
+        std::vector<graph::Row> rows;  // past the end of the ring
+        for (int r = 0; r < kernels.rows; ++r) rows.push_back(row_at(500 + r, r % RopeLayer::kSlots));
+        expect_rows_independent(random, kernels.rows, [&](const std::vector<int>& numbers, int parts) {
+          return kernels.block_qkv(gather(rows, numbers), gather(x, numbers), gather(angles, numbers), layer, 0.25f, bf16, parts);
+        });
+      }
     };
 }
 

@@ -1,4 +1,4 @@
-// round_rows, keep_draft and accept of a backend: the state of a round, against its definition.
+// round_rows, keep_draft, keep_block and accept of a backend: the state of a round, against its definition.
 #pragma once
 
 #include <array>
@@ -9,12 +9,12 @@
 namespace lapidary::test {
 
 inline constexpr int kMaxDrafts = graph::kMaxVerifyRows - 1;
-inline constexpr int kRoundVocab = 1000, kRoundSlots = 4;
-inline constexpr graph::Row kUntouchedRow{.slot = -7, .position = -7, .token = -7, .block_end = -7, .soft = -7};
+inline constexpr int kRoundVocab = 1000, kRoundSlots = 4, kFeatureWidth = 83;
+inline constexpr graph::Row kUntouchedRow{.slot = -7, .position = -7, .token = -7, .block_end = -7, .soft = -7, .begin = -7};
 
 inline bool same(const graph::Row& a, const graph::Row& b) {
   return a.slot == b.slot && a.position == b.position && a.token == b.token && a.block_end == b.block_end &&
-         a.soft == b.soft;
+         a.soft == b.soft && a.begin == b.begin;
 }
 
 inline bool same(const graph::RoundState& a, const graph::RoundState& b) {
@@ -37,7 +37,7 @@ struct Round {
   std::vector<graph::Row> rows;  // the row table
   int first_output = 0;          // the first of them that is of the round
   Ids chosen;
-  FloatRows hidden;
+  FloatRows hidden, features;
 
   // The first `n` of k drafts are what the target chose, the next is not, and each after it as chance has it.
   Round(Random& random, int k, int n, int hidden_width) : state(state_with(random, k)), slot(random.below(kRoundSlots)) {
@@ -46,11 +46,20 @@ struct Round {
       chosen.push_back(i < n || (i > n && random.chance(2)) ? state.drafts[i % kMaxDrafts] : random.below(kRoundVocab));
       if (i == n && n < k && chosen[i] == state.drafts[i]) chosen[i] = (chosen[i] + 1) % kRoundVocab;
       hidden.push_back(random.floats(hidden_width, -3, 3));
+      features.push_back(random.floats(kFeatureWidth, -3, 3));
     }
   }
 
   std::vector<graph::Row> own_rows() const { return {rows.begin() + first_output, rows.end()}; }
 };
+
+// What was written into a ring of features, by place. ring: [kPendingRows, kFeatureWidth]
+inline std::map<std::int32_t, std::vector<float>> kept_features(const float* ring) {
+  std::map<std::int32_t, std::vector<float>> rows;
+  for (std::int32_t place = 0; place < graph::kPendingRows; ++place, ring += kFeatureWidth)
+    if (!std::all_of(ring, ring + kFeatureWidth, is_untouched)) rows[place].assign(ring, ring + kFeatureWidth);
+  return rows;
+}
 
 // What else there is must stay as it is: the functions look at that themselves.
 struct RoundKernels {
@@ -59,6 +68,10 @@ struct RoundKernels {
   std::function<graph::RoundState(const graph::RoundState& state, int slot, std::int32_t token)> keep_draft;
   // Numbers of `variant` stand for different ways to do the same. counts: [vocab] or none
   std::function<reference::Accepted(const Round& round, const Ids& counts, int variant)> accept;
+  // Of one session with so many drafts: the rows by both tables, as many as there may be in each.
+  std::function<std::vector<graph::Row>(const graph::RoundState& state, int slot, int drafts, std::int32_t mask_token, std::int32_t begin)>
+      block_rows;
+  std::function<graph::RoundState(const graph::RoundState& state, int slot, const Ids& chosen)> keep_block;
   int hidden_width;
   int repetitions;
 };
@@ -102,15 +115,47 @@ inline void test_round_rows(const RoundKernels& kernels) {
   };
 }
 
+inline void test_blocks(const RoundKernels& kernels) {
+  using namespace boost::ut;
+
+  "a block has the bonus token and masks from the end of the K/V on, which see it whole or what is before them"_test = [&] {
+    Random random(13);
+    for (int k = 1; k <= kMaxDrafts; ++k)
+      for (const int slot : {0, 3}) {
+        const graph::RoundState state = state_with(random, 0);
+        const std::int32_t begin = random.below(state.length + 1);
+        const auto rows = kernels.block_rows(state, slot, k, 4, begin);
+        expect(fatal(eq(rows.size(), std::size_t{2 * graph::kMaxVerifyRows})));
+        for (const bool causal : {false, true}) {
+          const auto expected = reference::block_rows(state, slot, k, 4, begin, causal);
+          for (std::size_t i = 0; i < graph::kMaxVerifyRows; ++i)
+            expect(same(rows[(causal ? graph::kMaxVerifyRows : 0) + i], i < expected.size() ? expected[i] : kUntouchedRow))
+                << "row" << i << "of" << k + 1;
+        }
+      }
+  };
+
+  "the drafts of a block are what its masks chose"_test = [&] {
+    Random random(14);
+    for (int k = 1; k <= kMaxDrafts; ++k) {
+      const graph::RoundState state = state_with(random, 0);
+      Ids chosen;
+      for (int i = 0; i <= k; ++i) chosen.push_back(random.below(kRoundVocab));
+      expect(same(kernels.keep_block(state, k % kRoundSlots, chosen), reference::keep_block(state, chosen))) << k << "drafts";
+    }
+  };
+}
+
 // `accept` does what is expected; returns the state afterwards.
 inline graph::RoundState expect_accepted(const RoundKernels& kernels, const Round& round, const Ids& counts,
                                          int variant = 0) {
   using boost::ut::expect;
-  const auto expected = reference::accept(round.state, round.own_rows(), round.chosen, round.hidden, counts);
+  const auto expected = reference::accept(round.state, round.own_rows(), round.chosen, round.hidden, round.features, counts);
   const auto got = kernels.accept(round, counts, variant);
   expect(same(got.state, expected.state)) << got.state.accepted << "accepted, expected" << expected.state.accepted;
   expect(got.counts == expected.counts) << "counts";
   expect(same_bits(got.carry, expected.carry)) << "carries the hidden row of another row";
+  expect(got.features == expected.features) << "keeps the features of other rows";
   return got.state;
 }
 
@@ -190,6 +235,7 @@ inline void test_accept(const RoundKernels& kernels) {
       round.rows.push_back(kUntouchedRow);
       round.chosen.push_back(round.state.drafts[3 + i]);
       round.hidden.push_back(std::vector<float>(width, 9.0f));
+      round.features.push_back(std::vector<float>(kFeatureWidth, 9.0f));
     }
     expect(eq(expect_accepted(kernels, round, zeros).accepted, 2));
   };
