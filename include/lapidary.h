@@ -41,7 +41,7 @@ extern "C" {
 #endif
 
 #define LAPIDARY_VERSION "0.1.0"
-#define LAPIDARY_ABI 3 /* grows with every change of a struct or function below */
+#define LAPIDARY_ABI 4 /* grows with every change of a struct or function below */
 
 /* A struct with its size and nothing else set: lapidary_error error = LAPIDARY_INIT(lapidary_error); */
 #ifdef __cplusplus
@@ -81,6 +81,9 @@ LAPIDARY_API const char* lapidary_status_name(int32_t status);
 /* ---- Models ---- */
 
 enum { LAPIDARY_NUMERIC_USUAL = 0, LAPIDARY_NUMERIC_EXACT = 1, LAPIDARY_NUMERIC_FAST = 2 };
+/* How layers that keep every position store K/V. Usual: float32 in the exact mode, bfloat16 in the fast one, and neither fits the other
+ * mode. Q8 and Q4 fit both: 8 bits for long contexts; values of 4 bits, at some loss, for the longest. */
+enum { LAPIDARY_KV_USUAL = 0, LAPIDARY_KV_F32 = 1, LAPIDARY_KV_BF16 = 2, LAPIDARY_KV_Q8 = 3, LAPIDARY_KV_Q4 = 4 };
 enum { LAPIDARY_DRAFT_AUTOMATIC = 0, LAPIDARY_DRAFT_MTP = 1, LAPIDARY_DRAFT_LOOKUP = 2, LAPIDARY_DRAFT_NONE = 3,
        LAPIDARY_DRAFT_DFLASH = 4 };
 enum { /* lapidary_model_options.flags; all but LAPIDARY_WARM_UP for the backend "cpu" alone */
@@ -104,7 +107,7 @@ typedef struct lapidary_model_options {
   int32_t draft_tokens;        /* 1 to 7; 0 = chosen round by round */
   uint32_t flags;              /* LAPIDARY_PIN_THREADS and so on */
   int32_t image_tokens;        /* the most that a picture takes of the context: 70, 140, 280, 560 or 1120; 0 = as the checkpoint has it */
-  int32_t reserved;            /* 0 */
+  int32_t kv;                  /* LAPIDARY_KV_... */
 } lapidary_model_options;
 
 typedef struct lapidary_memory_plan {
@@ -131,6 +134,8 @@ typedef struct lapidary_model_info {
   int32_t numeric;               /* LAPIDARY_NUMERIC_EXACT or _FAST */
   int32_t senses;                /* LAPIDARY_SEES: takes pictures and videos; LAPIDARY_HEARS: sounds */
   int32_t image_tokens;          /* the most of a picture, where nothing else is said */
+  int32_t kv;                    /* LAPIDARY_KV_..., never _USUAL */
+  int32_t reserved;              /* 0 */
 } lapidary_model_info;
 
 /* What a model would need; nothing of it is allocated. `options` may be NULL, here and below. */

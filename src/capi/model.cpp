@@ -9,6 +9,13 @@ using capi::refuse;
 
 static_assert(LAPIDARY_GIVEN_SEED == 32 && LAPIDARY_ROWS == 16, "capi/options.cpp knows these as the highest");
 
+// capi/options.cpp takes them in this order, too.
+static int32_t kv_kind(const link::KvFormat& format) {
+  const auto found = std::ranges::find_if(link::kKvFormats, [&](const link::KvFormat* known) { return *known == format; });
+  return LAPIDARY_KV_F32 + static_cast<int32_t>(found - std::begin(link::kKvFormats));
+}
+static_assert(link::kKvFormats[LAPIDARY_KV_BF16 - LAPIDARY_KV_F32] == &link::kKvBf16 && link::kKvFormats[LAPIDARY_KV_Q4 - LAPIDARY_KV_F32] == &link::kKvQ4);
+
 const char* lapidary_version(void) { return LAPIDARY_VERSION; }
 
 int32_t lapidary_abi(void) { return LAPIDARY_ABI; }
@@ -76,7 +83,8 @@ lapidary_status lapidary_describe(const lapidary_model* model, lapidary_model_in
                       {0, shape.vocab, shape.hidden, shape.layer_count, plan.context_tokens, plan.chunk_rows, plan.sessions,
                        plan.threads, plan.verify_rows, program.assistant ? 1 : 0,
                        program.numeric == link::Numeric::exact ? LAPIDARY_NUMERIC_EXACT : LAPIDARY_NUMERIC_FAST,
-                       perceives(graph::Sense::vision, LAPIDARY_SEES) | perceives(graph::Sense::audio, LAPIDARY_HEARS), loaded.image_tokens},
+                       perceives(graph::Sense::vision, LAPIDARY_SEES) | perceives(graph::Sense::audio, LAPIDARY_HEARS), loaded.image_tokens,
+                       kv_kind(plan.kv_format), 0},
                       "info");
   });
 }

@@ -76,7 +76,7 @@ engine::ModelOptions model_options(const char* folder, const lapidary_model_opti
   }
   if (options.image_tokens) engine::check_image_budget(options.image_tokens, "model options");
   all.image_tokens = options.image_tokens;
-  if (options.reserved) fail(ErrorKind::unsupported, "model options", "reserved, expected 0, got another");
+  if (const std::int32_t kv = in_range("K/V", options.kv, LAPIDARY_KV_USUAL, LAPIDARY_KV_Q4)) all.link.kv = link::kKvFormats[kv - LAPIDARY_KV_F32];
   all.draft = draft_options(options.draft, options.draft_tokens);
   if (options.assistant) {
     if (!all.draft.wants_assistant() && !all.draft.wants_dflash()) fail(ErrorKind::usage, "assistant", "expected a kind of drafts that uses one, got another");

@@ -69,6 +69,42 @@ const suite<"the C API"> api = [] {
     lapidary_plan_memory(kPebble.c_str(), &poor, &plan, Expected());
   };
 
+  "stores K/V as it is told"_test = [] {
+    const auto kv_bytes = [](lapidary_model_options options, std::int32_t kind) {
+      options.kv = kind;
+      lapidary_memory_plan plan = LAPIDARY_INIT(lapidary_memory_plan);
+      lapidary_plan_memory(kPebble.c_str(), &options, &plan, Expected());
+      return plan.kv_bytes;
+    };
+    const auto usual = kv_bytes(small_options(), LAPIDARY_KV_USUAL);
+    expect(kv_bytes(small_options(), LAPIDARY_KV_F32) == usual);
+    expect(kv_bytes(small_options(), LAPIDARY_KV_Q8) < usual && kv_bytes(small_options(), LAPIDARY_KV_Q4) < kv_bytes(small_options(), LAPIDARY_KV_Q8));
+    lapidary_model_options options = small_options();
+    options.kv = LAPIDARY_KV_Q8;
+    const OwnedModel model(options);
+    lapidary_model_info info = LAPIDARY_INIT(lapidary_model_info);
+    lapidary_describe(model, &info, Expected());
+    expect(info.kv == LAPIDARY_KV_Q8);
+    lapidary_describe(OwnedModel(small_options()), &info, Expected());
+    expect(info.kv == LAPIDARY_KV_F32);
+    const OwnedSession session(model);
+    lapidary_set_draft(session, LAPIDARY_DRAFT_NONE, 0, Expected());
+    const Ids plain = generate(session, Question(kStory));
+    lapidary_set_draft(session, LAPIDARY_DRAFT_AUTOMATIC, 0, Expected());
+    expect(!plain.empty() && generate(session, Question(kStory)) == plain);
+
+    const auto refused = [&](std::int32_t kind, const std::string& expected) {
+      options.kv = kind;
+      lapidary_error error = LAPIDARY_INIT(lapidary_error);
+      lapidary_model* none = nullptr;
+      expect(lapidary_load(kPebble.c_str(), &options, &none, &error) == LAPIDARY_ERROR_USAGE && !none);
+      expect(std::string(error.message).find(expected) != std::string::npos) << error.message;
+    };
+    refused(LAPIDARY_KV_Q4 + 1, "[K/V] expected 0 to 4, got 5");
+    refused(-1, "[K/V] expected 0 to 4, got -1");
+    refused(LAPIDARY_KV_BF16, "[--kv] K/V in the exact mode, expected f32");
+  };
+
   "tokens and text go both ways"_test = [] {
     const OwnedModel model;
     const std::string text = "Oslo <|turn> \xc3\xa9\xff";

@@ -32,7 +32,7 @@ const std::vector<Place> kPlaces = {
     PLACE(lapidary_model_options, sessions, 40, 4), PLACE(lapidary_model_options, threads, 44, 4),
     PLACE(lapidary_model_options, numeric, 48, 4), PLACE(lapidary_model_options, draft, 52, 4),
     PLACE(lapidary_model_options, draft_tokens, 56, 4), PLACE(lapidary_model_options, flags, 60, 4),
-    PLACE(lapidary_model_options, image_tokens, 64, 4), PLACE(lapidary_model_options, reserved, 68, 4),
+    PLACE(lapidary_model_options, image_tokens, 64, 4), PLACE(lapidary_model_options, kv, 68, 4),
 
     WHOLE(lapidary_memory_plan, 80), PLACE(lapidary_memory_plan, size, 0, 8), PLACE(lapidary_memory_plan, weights_mapped_bytes, 8, 8),
     PLACE(lapidary_memory_plan, anonymous_bytes, 16, 8), PLACE(lapidary_memory_plan, kv_bytes, 24, 8),
@@ -40,12 +40,13 @@ const std::vector<Place> kPlaces = {
     PLACE(lapidary_memory_plan, repacked_bytes, 48, 8), PLACE(lapidary_memory_plan, room_bytes, 56, 8),
     PLACE(lapidary_memory_plan, text_bytes, 64, 8), PLACE(lapidary_memory_plan, tower_bytes, 72, 8),
 
-    WHOLE(lapidary_model_info, 56), PLACE(lapidary_model_info, size, 0, 8), PLACE(lapidary_model_info, vocab, 8, 4),
+    WHOLE(lapidary_model_info, 64), PLACE(lapidary_model_info, size, 0, 8), PLACE(lapidary_model_info, vocab, 8, 4),
     PLACE(lapidary_model_info, hidden, 12, 4), PLACE(lapidary_model_info, layers, 16, 4),
     PLACE(lapidary_model_info, context_tokens, 20, 4), PLACE(lapidary_model_info, chunk_tokens, 24, 4),
     PLACE(lapidary_model_info, sessions, 28, 4), PLACE(lapidary_model_info, threads, 32, 4),
     PLACE(lapidary_model_info, round_tokens, 36, 4), PLACE(lapidary_model_info, has_assistant, 40, 4),
     PLACE(lapidary_model_info, numeric, 44, 4), PLACE(lapidary_model_info, senses, 48, 4), PLACE(lapidary_model_info, image_tokens, 52, 4),
+    PLACE(lapidary_model_info, kv, 56, 4), PLACE(lapidary_model_info, reserved, 60, 4),
 
     WHOLE(lapidary_bias, 8), PLACE(lapidary_bias, id, 0, 4), PLACE(lapidary_bias, value, 4, 4),
 
@@ -75,7 +76,7 @@ const std::vector<Place> kPlaces = {
 
 const suite<"layout"> layout = [] {
   "structs are as programs know them"_test = [] {
-    expect(LAPIDARY_ABI == 3_i) << "the table is that of ABI 3";
+    expect(LAPIDARY_ABI == 4_i) << "the table is that of ABI 4";
     for (const Place& place : kPlaces)
       expect(place.offset == place.expected_offset && place.size == place.expected_size)
           << place.name << "is at" << place.offset << "with" << place.size << "bytes: raise LAPIDARY_ABI";

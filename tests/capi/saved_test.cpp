@@ -93,6 +93,9 @@ const suite<"saved sessions"> saved = [] {
     lapidary_model_options fast = small_options();
     fast.numeric = LAPIDARY_NUMERIC_FAST;
     refused(OwnedModel(fast), saved.path, LAPIDARY_ERROR_DATA, "numeric, expected \"fast\", got \"exact\"");
+    lapidary_model_options coded = small_options();
+    coded.kv = LAPIDARY_KV_Q8;
+    refused(OwnedModel(coded), saved.path, LAPIDARY_ERROR_DATA, "kv, expected \"q8\", got \"f32\"");
 
     // The same model with one weight changed.
     std::filesystem::copy(kPebble, saved.folder.path("pebble"));
