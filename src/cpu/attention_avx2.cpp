@@ -187,7 +187,9 @@ class Attention {
   alignas(32) float p_[kHeads * kTile];         // factors of V, by pair
 };
 
-void attend(const AttentionJob& job, const link::KvCacheBf16& cache) { Attention(job, cache).run(); }
+void attend(std::span<const AttentionJob> jobs, const link::KvCacheBf16& cache) {
+  for (const AttentionJob& job : jobs) Attention(job, cache).run();
+}
 
 }  // namespace
 

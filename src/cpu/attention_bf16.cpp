@@ -44,9 +44,7 @@ void block_qkv_bf16(Rows rows, In qkv, In angles, const float* q_norm, const flo
 
 void attention_bf16(Rows rows, In q, const link::KvCacheBf16& cache, HeadShape shape, int window, Out out, Part part,
                     const AttentionKernels& kernels) {
-  for_each_share(pairs_of_heads(rows, shape), part, 1, [&](Range pairs) {
-    for_each_job(rows, q, shape, window, out, pairs, [&](const AttentionJob& job) { kernels.attend(job, cache); });
-  });
+  for_each_jobs(rows, q, shape, window, out, part, [&](std::span<const AttentionJob> jobs) { kernels.attend(jobs, cache); });
 }
 
 bool attends_together(Rows rows, HeadShape shape, int window, Part part) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <span>
 
 #include "cpu/kernels.hpp"
 #include "cpu/norm_rope.hpp"
@@ -21,6 +22,7 @@ void qkv_norm_rope_bf16(Rows rows, In qkv, In angles, const float* q_norm, const
 // One row's heads of one K/V head, all or some of them.
 struct AttentionJob {
   static constexpr int kMaxHeads = 8;
+  static constexpr int kMaxTogether = 8;  // jobs
   const float* q[kMaxHeads] = {};    // each [head_dim]
   float* out[kMaxHeads] = {};        // each [head_dim]
   int heads = 0;
@@ -37,6 +39,9 @@ struct AttentionRoom {
   alignas(64) std::byte p[kTiles][kHeads * graph::kTile * 2 * sizeof(float)];  // in the largest form of any way
   alignas(64) float most[kTiles][kHeads], keep[kTiles][kHeads], sums[kTiles][kHeads], steps[kTiles][kHeads];
   alignas(64) float out[kHeads * kMaxHeadDim];
+  // On codes: queries, rotated.
+  alignas(64) std::byte queries[kHeads * kMaxHeadDim * sizeof(float)], turned_queries[kHeads * kMaxHeadDim / 2 * sizeof(float)];
+  float query_steps[kHeads], turned_steps[kHeads];
 };
 // After the chunks so far; every thread has its own.
 struct AttentionState {
@@ -83,13 +88,45 @@ inline int pairs_of_heads(Rows rows, HeadShape shape) {
   return shape.kv_heads * static_cast<int>(rows.size()) * ((shape.heads / shape.kv_heads + 1) / 2);
 }
 
+// The tiles that any of the jobs sees.
+[[gnu::always_inline]] inline Range tiles_of(std::span<const AttentionJob> jobs) {
+  Range tiles{jobs[0].first / graph::kTile, 0};
+  for (const AttentionJob& job : jobs)
+    tiles = {std::min(tiles.begin, job.first / graph::kTile), std::max(tiles.end, job.last / graph::kTile + 1)};
+  return tiles;
+}
+
+// Jobs that one thread takes at a time: what it keeps of them has room for one with the largest heads.
+inline int most_together(HeadShape shape) { return std::clamp(kMaxHeadDim / shape.head_dim, 1, AttentionJob::kMaxTogether); }
+
+// Calls attend(jobs) for what this part does of all: jobs that read the same K/V of one session, which come from memory once for all
+// of them.
+template <class Attend>
+void for_each_jobs(Rows rows, In q, HeadShape shape, int window, Out out, Part part, Attend attend) {
+  const int total = pairs_of_heads(rows, shape), most = most_together(shape), pairs_each = (shape.heads / shape.kv_heads + 1) / 2;
+  const int grain = std::min((total + part.count - 1) / part.count, most * pairs_each);
+  for_each_share(total, part, grain, [&](Range pairs) {
+    AttentionJob jobs[AttentionJob::kMaxTogether];
+    int count = 0;
+    const auto attend_all = [&] {
+      if (count > 0) attend(std::span<const AttentionJob>(jobs, static_cast<std::size_t>(count)));
+      count = 0;
+    };
+    for_each_job(rows, q, shape, window, out, pairs, [&](const AttentionJob& job) {
+      if (count == most || (count > 0 && (job.slot != jobs[0].slot || job.kv_head != jobs[0].kv_head))) attend_all();
+      jobs[count++] = job;
+    });
+    attend_all();
+  });
+}
+
 bool attends_together(Rows rows, HeadShape shape, int window, Part part);
 
 // Each way sums products in its own order and rounding, a numeric class of its own: results differ between them, never within
 // one.
 struct AttentionKernels {
   const char* name;
-  void (*attend)(const AttentionJob& job, const link::KvCacheBf16& cache);
+  void (*attend)(std::span<const AttentionJob> jobs, const link::KvCacheBf16& cache);  // of for_each_jobs
   const AttendTogether* together;  // null where every head is the work of one thread
 };
 

@@ -66,9 +66,7 @@ void qkv_norm_rope_coded(Rows rows, In qkv, In angles, const float* q_norm, cons
 
 void attention_coded(Rows rows, In q, const KvCacheCoded& cache, HeadShape shape, int window, Out out, Part part,
                      const CodedAttentionKernels& kernels) {
-  for_each_share(pairs_of_heads(rows, shape), part, 1, [&](Range pairs) {
-    for_each_job(rows, q, shape, window, out, pairs, [&](const AttentionJob& job) { kernels.attend(job, cache); });
-  });
+  for_each_jobs(rows, q, shape, window, out, part, [&](std::span<const AttentionJob> jobs) { kernels.attend(jobs, cache); });
 }
 
 }  // namespace lapidary::cpu

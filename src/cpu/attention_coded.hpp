@@ -15,17 +15,19 @@ namespace lapidary::cpu {
 void qkv_norm_rope_coded(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape, bool values_are_keys,
                          float epsilon, const KvCacheCoded& cache, Out q, Part part);
 
-// As AttendTogether; after the last chunk heads are shared to be rotated back.
+// As AttendTogether; before the first chunk heads are shared to rotate queries, after the last one to rotate back what came out.
 struct AttendCodedTogether {
   using Share = void (*)(const AttentionJob& job, const KvCacheCoded& cache, Range chunk, AttentionState& state, AttentionRoom& room,
                          Part part);
+  using HeadShare = void (*)(const AttentionJob& job, const KvCacheCoded& cache, const AttentionState& state, AttentionRoom& room, Part part);
+  HeadShare begin;
   Share score, weigh, mix;
-  void (*finish)(const AttentionJob& job, const KvCacheCoded& cache, const AttentionState& state, const AttentionRoom& room, Part part);
+  HeadShare finish;
 };
 
 struct CodedAttentionKernels {
   const char* name;
-  void (*attend)(const AttentionJob& job, const KvCacheCoded& cache);
+  void (*attend)(std::span<const AttentionJob> jobs, const KvCacheCoded& cache);  // of for_each_jobs
   AttendCodedTogether together;
 };
 

@@ -12,8 +12,8 @@ struct Heads {
   using Factor = std::int16_t;
   static constexpr int kFactors = 1;
 
-  // to: [n / 8][head][8]
-  static float round(int head, const float* from, int n, std::int16_t* to) {
+  // As factors lie: [n / 8][head][8].
+  static float round_query(int head, const float* from, int n, std::int16_t* to) {
     std::int16_t numbers[kMaxHeadDim];
     const float step = round_to_steps(from, n, numbers);
     for (int i = 0; i < n; i += 8)
@@ -22,20 +22,39 @@ struct Heads {
     return step;
   }
 
+  static float round_weights(int head, const float* from, std::int16_t* to) {
+    std::uint8_t bytes[graph::kTile];
+    const float step = round_to_bytes(from, bytes);
+    for (int i = 0; i < graph::kTile; ++i) to[(i / 8 * 2 * Pairs + head) * 8 + i % 8] = bytes[i];
+    return step;
+  }
+
+  template <class Soon, class Done>
+  static void score(CodeLines lines, const std::int16_t* q, int n, Soon soon, Done done) {
+    multiply(lines, q, n, soon, done);
+  }
+  // out: [head][8]
+  template <class Soon>
+  static void mix(CodeLines lines, const std::int16_t* p, Soon soon, const float* keep, const float* steps, float* out) {
+    multiply(lines, p, graph::kTile / 8, soon, add_to(out, keep, steps));
+  }
+  static int place(int head, int i) { return head * 8 + i; }
+
+ private:
   // Two heads at a time: their sums and the rows stay in registers.
   template <class Soon, class Done>
-  static void multiply(CodeLines lines, const std::int16_t* factors, int first, int last, Soon soon, Done done) {
-    for (int i = first; i < last; ++i) soon(i);
+  static void multiply(CodeLines lines, const std::int16_t* factors, int n, Soon soon, Done done) {
+    for (int i = 0; i < n; ++i) soon(i);
     for (int pair = 0; pair < Pairs; ++pair) {
       __m256i all[2][4];  // [2 rows][4]
       for (auto& of_head : all)
         for (__m256i& sum : of_head) sum = _mm256_setzero_si256();
-      for (int i = first; i < last; ++i) {
+      for (int i = 0; i < n; ++i) {
         const std::int16_t* f = factors + (i * 2 * Pairs + 2 * pair) * 8;
         const __m256i factor[2] = {_mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(f))),
                                    _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(f + 8)))};
         for (int j = 0; j < 4; ++j) {
-          const auto* at = reinterpret_cast<const __m128i*>(lines.data + j * lines.pair_stride + i * lines.stride);
+          const auto* at = reinterpret_cast<const __m128i*>(lines.data + i * lines.stride + j * 16);
           const __m256i rows = _mm256_cvtepi8_epi16(_mm_loadu_si128(at));
           for (int head = 0; head < 2; ++head)
             all[head][j] = _mm256_add_epi32(all[head][j], _mm256_madd_epi16(rows, factor[head]));

@@ -12,26 +12,40 @@ struct Heads {
   using Factor = float;
   static constexpr int kFactors = 1;
 
-  // to: [n / 8][head][8]
-  static float round(int head, const float* from, int n, float* to) {
+  // As factors lie: [n / 8][head][8].
+  static float round_query(int head, const float* from, int n, float* to) {
     for (int i = 0; i < n; i += 8) std::copy_n(from + i, 8, to + (i / 8 * 2 * Pairs + head) * 8);
     return 1.0f;
   }
 
+  static float round_weights(int head, const float* from, float* to) { return round_query(head, from, graph::kTile, to); }
+
   template <class Soon, class Done>
-  static void multiply(CodeLines lines, const float* factors, int first, int last, Soon soon, Done done) {
+  static void score(CodeLines lines, const float* q, int n, Soon soon, Done done) {
+    multiply(lines, q, n, soon, done);
+  }
+  // out: [head][8]
+  template <class Soon>
+  static void mix(CodeLines lines, const float* p, Soon soon, const float* keep, const float* steps, float* out) {
+    multiply(lines, p, graph::kTile / 8, soon, add_to(out, keep, steps));
+  }
+  static int place(int head, int i) { return head * 8 + i; }
+
+ private:
+  template <class Soon, class Done>
+  static void multiply(CodeLines lines, const float* factors, int n, Soon soon, Done done) {
     float widened[8 * kMaxHeadDim];  // [column / 8][row][8], for all heads
     float* to = widened;
-    for (int i = first; i < last; ++i) {
+    for (int i = 0; i < n; ++i) {
       soon(i);
       for (int j = 0; j < 4; ++j, to += 16)
-        for (int k = 0; k < 16; ++k) to[k] = static_cast<float>(lines.data[j * lines.pair_stride + i * lines.stride + k]);
+        for (int k = 0; k < 16; ++k) to[k] = static_cast<float>(lines.data[i * lines.stride + j * 16 + k]);
     }
     for (int head = 0; head < 2 * Pairs; ++head) {
       Vec sum[8];
       for (Vec& one : sum) one = Vec::broadcast(0.0f);
       const float* from = widened;
-      for (int i = first; i < last; ++i, from += 64) {
+      for (int i = 0; i < n; ++i, from += 64) {
         const Vec factor = Vec::load(factors + (i * 2 * Pairs + head) * 8);
         for (int row = 0; row < 8; ++row) sum[row] = fused(factor, Vec::load(from + row * 8), sum[row]);
       }

@@ -2,18 +2,22 @@
 //
 // A way to multiply is a template Heads<Pairs>: pairs of heads, all sums of a head its own. It stands in a namespace without a
 // name, so that what is made from it here belongs to its file alone. It has
-//   Factor, kFactors                 what queries and probabilities become, and how many of them an element does
-//   round(head, from, n, to)         those of one head; returns the step that they are multiples of. from: [n]
-//   multiply(lines, factors, first, last, soon, done)
-//                                    codes . factors over columns 8 * first to 8 * last of 8 rows: calls soon(i) when it reads columns
-//                                    from 8 i on, to ask for what comes soon, and done(head, sums) in the end
-// Rows and columns are positions and elements for scores, elements and positions for mixtures.
+//   Factor, kFactors                     what queries become, and how many of them an element does; no more for probabilities
+//   round_query(head, from, n, to)       those of one head; returns the step that they are multiples of. from: [n]
+//   round_weights(head, from, to)        the same for a tile of probabilities
+//   score(lines, q, n, soon, done)       q . codes of 8 positions, n eighths of the elements: calls soon(i) when it reads eighth i, to
+//                                        ask for what comes soon, and done(head, sums) in the end
+//   mix(lines, p, soon, keep, steps, out)
+//                                        out = out * keep + p . codes * step for 8 elements of a tile; out: of all heads, in an order of
+//                                        its own; keep, steps: [head]
+//   place(head, i)                       where element i of those 8 lies in it
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <utility>
 
 #if defined(__aarch64__)
@@ -29,72 +33,121 @@
 
 namespace lapidary::cpu {
 
-// Codes of 8 rows: rows 2 j and 2 j + 1, columns 8 i to 8 i + 7, lie at data + j * pair_stride + i * stride, [2][8].
+// Codes of 8 rows, positions for scores and elements for mixtures: rows 2 j and 2 j + 1, columns 8 i to 8 i + 7, lie at
+// data + i * stride + j * 16, [2][8].
 struct CodeLines {
   const std::int8_t* data;
-  int pair_stride, stride;  // bytes
+  int stride;  // bytes
 };
+
+// What is added to it is rounded to the nearest integer, ties to even: 1.5 * 2^23.
+inline constexpr float kRound = 12582912.0f;
+
+// The largest magnitude of numbers, if there is something to divide by it. What is not a number is larger than all others.
+struct Largest {
+  float most;
+  bool is_nothing() const { return most <= 0x1p-100f; }
+  bool is_number() const { return most < std::numeric_limits<float>::infinity(); }
+  // The step of multiples of which `count` are the largest.
+  float step(float count) const { return is_nothing() ? 0.0f : is_number() ? most / count : std::numeric_limits<float>::quiet_NaN(); }
+};
+[[gnu::always_inline]] inline Largest largest_of(const float* x, int n) {
+  std::uint32_t bits = 0;
+  for (int i = 0; i < n; ++i) bits = std::max(bits, std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffu);
+  return {std::bit_cast<float>(bits)};
+}
 
 // x as whole numbers of at most 13 bits and a sign; returns the step that they are multiples of. What is not a number is in the step.
 [[gnu::always_inline]] inline float round_to_steps(const float* x, int n, std::int16_t* to) {
   constexpr float kMost = 8191.0f;  // sums over 2048 codes have 31 bits
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: what is added to it is rounded to the nearest integer, ties to even
-  std::uint32_t bits = 0;
-  for (int i = 0; i < n; ++i) bits = std::max(bits, std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffu);
-  const float most = std::bit_cast<float>(bits);
-  if (!(most > 0x1p-100f && most < std::numeric_limits<float>::infinity())) {
+  const Largest largest = largest_of(x, n);
+  if (largest.is_nothing() || !largest.is_number()) {
     std::fill_n(to, n, std::int16_t{0});
-    return most <= 0x1p-100f ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+  } else {
+    const float factor = kMost / largest.most;
+    for (int i = 0; i < n; ++i)
+      to[i] = static_cast<std::int16_t>(std::bit_cast<std::int32_t>(x[i] * factor + kRound) - std::bit_cast<std::int32_t>(kRound));
   }
-  const float factor = kMost / most;
-  for (int i = 0; i < n; ++i)
-    to[i] = static_cast<std::int16_t>(std::bit_cast<std::int32_t>(x[i] * factor + kRound) - std::bit_cast<std::int32_t>(kRound));
-  return most / kMost;
+  return largest.step(kMost);
+}
+
+// Weights of a tile as bytes. x: [kTile], none below 0
+[[gnu::always_inline]] inline float round_to_bytes(const float* x, std::uint8_t* to) {
+  constexpr float kMost = 255.0f;
+  const Largest largest = largest_of(x, graph::kTile);
+  if (largest.is_nothing() || !largest.is_number()) {
+    std::fill_n(to, graph::kTile, std::uint8_t{0});
+  } else {
+    const float factor = kMost / largest.most;
+    for (int i = 0; i < graph::kTile; ++i) to[i] = static_cast<std::uint8_t>(std::bit_cast<std::uint32_t>(x[i] * factor + kRound));
+  }
+  return largest.step(kMost);
+}
+
+// out = out * keep + sums * step, of a head; out: [head][8]
+[[gnu::always_inline]] inline auto add_to(float* out, const float* keep, const float* steps) {
+  return [=](int head, Vec sums) __attribute__((always_inline)) {
+    fused(Vec::load(out + head * 8), Vec::broadcast(keep[head]), sums * Vec::broadcast(steps[head])).store(out + head * 8);
+  };
 }
 
 template <template <int> class Heads>
 class CodedAttention {
  public:
-  static void attend(const AttentionJob& job, const KvCacheCoded& cache) {
-    with_pairs(job, [&]<int Pairs>() {
-      const int d = cache.head_dim;
-      const Queries<Pairs> queries(job, cache);
-      alignas(64) Factor<Pairs> p[kTile * kFactors<Pairs>];
-      alignas(64) float scores[2 * Pairs][kTile], out[2 * Pairs * kMaxHeadDim];
-      float keep[2 * Pairs], steps[2 * Pairs];
-      AttentionState state;
-      std::fill_n(out, 2 * Pairs * d, 0.0f);
-      const Tiles tiles{job, cache};
-      for (int tile = tiles.first(); tile <= tiles.last(); ++tile) {
-        score_tile(queries, tiles, tile, std::min(tile + 1, tiles.last()), scores);
-        for (int head = 0; head < 2 * Pairs; ++head) {
-          float& max = state.max[head];
-          const float before = std::exchange(max, std::max(max, find_most(scores[head], tiles.begin(tile), tiles.end(tile))));
-          keep[head] = numeric::exp(before - max);
-          state.sum[head] = numeric::fused(state.sum[head], keep[head], weigh(scores[head], max));
-          steps[head] = round_weights<Pairs>(tiles, tile, head, scores[head], p);
-        }
-        mix_tile<Pairs>(tiles, tile, p, keep, steps, {0, d / 8}, out);
+  // One thread: a tile for all jobs before the next one.
+  static void attend(std::span<const AttentionJob> jobs, const KvCacheCoded& cache) {
+    constexpr int kJobs = AttentionJob::kMaxTogether;
+    const int d = cache.head_dim, count = static_cast<int>(jobs.size());
+    alignas(64) Factor all[kMaxHeadDim * kMostFactors], turned[kMaxHeadDim / 2 * kMostFactors], p[kJobs][kTile * kMostFactors];
+    alignas(64) float scores[kJobs][kHeads][kTile], out[kHeads * kMaxHeadDim];
+    float steps[kJobs][4][kHeads];
+    Queries queries[kJobs];
+    Weights weights[kJobs];
+    AttentionState states[kJobs];
+    const auto out_of = [&](int i) { return out + i * d * kHeads; };
+    std::fill_n(out, count * d * kHeads, 0.0f);
+    for (int i = 0; i < count; ++i) {
+      queries[i] = {all + i * d * kMostFactors, turned + i * d / 2 * kMostFactors, steps[i][0], steps[i][1]};
+      weights[i] = {p[i], steps[i][2], steps[i][3]};
+      with_pairs(jobs[i], [&]<int Pairs>() { make_queries<Pairs>(jobs[i], cache, {0, 2 * Pairs}, queries[i]); });
+    }
+    const Range seen = tiles_of(jobs);
+    for (int tile = seen.begin; tile < seen.end; ++tile) {
+      score_tile(jobs, cache, tile, queries, scores);
+      for (int i = 0; i < count; ++i) {
+        const Tiles tiles{jobs[i], cache};
+        if (!tiles.has(tile)) continue;
+        AttentionState& state = states[i];
+        with_pairs(jobs[i], [&]<int Pairs>() {
+          weigh_all(scores[i], 2 * Pairs, tiles.begin(tile), tiles.end(tile), state.max, state.sum, weights[i].keep);
+          for (int head = 0; head < 2 * Pairs; ++head) round_weights<Pairs>(tiles, tile, head, scores[i][head], weights[i]);
+        });
       }
-      finish_heads<Pairs>(job, cache, out, state, {0, job.heads});
-    });
+      mix_tile(jobs, cache, tile, weights, {0, d / 8}, out_of);
+    }
+    for (int i = 0; i < count; ++i)
+      with_pairs(jobs[i], [&]<int Pairs>() { finish_heads<Pairs>(jobs[i], cache, out_of(i), states[i], {0, jobs[i].heads}); });
   }
 
-  // All threads: tiles are shared for scores and probabilities, elements for the mixtures, heads to be rotated back.
+  // All threads: heads are shared to be rotated, and back; tiles for scores and probabilities, elements for the mixtures.
+
+  static void begin_share(const AttentionJob& job, const KvCacheCoded& cache, const AttentionState&, AttentionRoom& room, Part part) {
+    with_pairs(job, [&]<int Pairs>() {
+      make_queries<Pairs>(job, cache, share(2 * Pairs, part), queries_in(room));
+    });
+  }
 
   static void score_share(const AttentionJob& job, const KvCacheCoded& cache, Range chunk, AttentionState&, AttentionRoom& room,
                           Part part) {
     const Tiles tiles{job, cache};
     const Range mine = share(chunk.end - chunk.begin, part);
-    with_pairs(job, [&]<int Pairs>() {
-      const Queries<Pairs> queries(job, cache);
-      for (int i = mine.begin; i < mine.end; ++i) {
-        const int tile = chunk.begin + i;
-        score_tile(queries, tiles, tile, std::min(tile + 1, tiles.last()), room.scores[i]);
-        for (int head = 0; head < 2 * Pairs; ++head)
-          room.most[i][head] = find_most(room.scores[i][head], tiles.begin(tile), tiles.end(tile));
-      }
-    });
+    const Queries queries = queries_in(room);
+    for (int i = mine.begin; i < mine.end; ++i) {
+      const int tile = chunk.begin + i;
+      score_tile({&job, 1}, cache, tile, &queries, &room.scores[i]);
+      for (int head = 0; head < pairs_of(job) * 2; ++head)
+        room.most[i][head] = find_most(room.scores[i][head], tiles.begin(tile), tiles.end(tile));
+    }
   }
 
   static void weigh_share(const AttentionJob& job, const KvCacheCoded& cache, Range chunk, AttentionState& state, AttentionRoom& room,
@@ -109,7 +162,7 @@ class CodedAttention {
           if (i < mine.begin) continue;
           room.keep[i][head] = numeric::exp(before - max);
           room.sums[i][head] = weigh(room.scores[i][head], max);
-          room.steps[i][head] = round_weights<Pairs>(tiles, chunk.begin + i, head, room.scores[i][head], factors<Pairs>(room, i));
+          round_weights<Pairs>(tiles, chunk.begin + i, head, room.scores[i][head], weights_in(room, i));
         }
       }
     });
@@ -119,34 +172,30 @@ class CodedAttention {
                         Part part) {
     const Tiles tiles{job, cache};
     const Range mine = share(cache.head_dim / 8, part);
-    with_pairs(job, [&]<int Pairs>() {
-      constexpr int kEighth = 8 * 2 * Pairs;  // floats
-      if (chunk.begin == tiles.first()) std::fill(room.out + mine.begin * kEighth, room.out + mine.end * kEighth, 0.0f);
-      for (int i = 0; i < chunk.end - chunk.begin; ++i) {
-        mix_tile<Pairs>(tiles, chunk.begin + i, factors<Pairs>(room, i), room.keep[i], room.steps[i], mine, room.out);
-        for (int head = 0; head < 2 * Pairs; ++head) {
-          state.max[head] = std::max(state.max[head], room.most[i][head]);
-          state.sum[head] = numeric::fused(state.sum[head], room.keep[i][head], room.sums[i][head]);
-        }
+    const int heads = 2 * pairs_of(job), eighth = 8 * heads;  // floats
+    if (chunk.begin == tiles.first()) std::fill(room.out + mine.begin * eighth, room.out + mine.end * eighth, 0.0f);
+    for (int i = 0; i < chunk.end - chunk.begin; ++i) {
+      const Weights weights = weights_in(room, i);
+      mix_tile({&job, 1}, cache, chunk.begin + i, &weights, mine, [&](int) { return room.out; });
+      for (int head = 0; head < heads; ++head) {
+        state.max[head] = std::max(state.max[head], room.most[i][head]);
+        state.sum[head] = numeric::fused(state.sum[head], room.keep[i][head], room.sums[i][head]);
       }
-    });
+    }
   }
 
-  static void finish_share(const AttentionJob& job, const KvCacheCoded& cache, const AttentionState& state, const AttentionRoom& room,
+  static void finish_share(const AttentionJob& job, const KvCacheCoded& cache, const AttentionState& state, AttentionRoom& room,
                            Part part) {
     with_pairs(job, [&]<int Pairs>() { finish_heads<Pairs>(job, cache, room.out, state, share(job.heads, part)); });
   }
 
-  static constexpr AttendCodedTogether kTogether = {score_share, weigh_share, mix_share, finish_share};
+  static constexpr AttendCodedTogether kTogether = {begin_share, score_share, weigh_share, mix_share, finish_share};
 
  private:
-  static constexpr int kTile = graph::kTile, kBlock = KvCacheCoded::kBlock;
+  static constexpr int kTile = graph::kTile, kBlock = KvCacheCoded::kBlock, kHeads = AttentionJob::kMaxHeads;
   using Bytes = std::uint8_t __attribute__((vector_size(16)));
-
-  template <int Pairs>
-  using Factor = typename Heads<Pairs>::Factor;
-  template <int Pairs>
-  static constexpr int kFactors = 2 * Pairs * Heads<Pairs>::kFactors;  // of an element, for all heads
+  using Factor = typename Heads<1>::Factor;
+  static constexpr int kMostFactors = kHeads * Heads<1>::kFactors;  // of an element, for all heads
 
   // The tiles of a job, and what of each may be seen.
   struct Tiles {
@@ -157,116 +206,131 @@ class CodedAttention {
     KvCacheCoded::Tile values(int tile) const { return cache.values(job.slot, job.kv_head, tile * kTile); }
     int first() const { return job.first / kTile; }
     int last() const { return job.last / kTile; }
+    bool has(int tile) const { return tile >= first() && tile <= last(); }
     int begin(int tile) const { return std::max(job.first - tile * kTile, 0); }
     int end(int tile) const { return std::min(job.last + 1 - tile * kTile, kTile); }
+    bool has_block(int tile, int block) const { return begin(tile) < (block + 1) * kBlock && end(tile) > block * kBlock; }
   };
 
   // Queries as they meet the codes: rotated, divided by the size; with one store one for the values, which has the norm of the keys
   // in it, and one for the components that turn. The last pair of an odd number of heads has one head twice.
-  template <int Pairs>
   struct Queries {
-    alignas(64) Factor<Pairs> all[kMaxHeadDim * kFactors<Pairs>], turned[kMaxHeadDim / 2 * kFactors<Pairs>];
-    float step[2 * Pairs], turned_step[2 * Pairs];
-
-    Queries(const AttentionJob& job, const KvCacheCoded& cache) {
-      const int d = cache.head_dim, size = cache.stores.keys, pairs = size / 2;
-      for (int head = 0; head < 2 * Pairs; ++head) {
-        const float* q = job.q[std::min(head, job.heads - 1)];
-        float x[kMaxHeadDim];
-        if (cache.stores.one) {
-          std::copy_n(q, pairs, x);
-          std::copy_n(q + d / 2, pairs, x + pairs);
-          turned_step[head] = rotate_and_round(head, x, size, turned);
-          for (int i = 0; i < d; ++i) x[i] = i % (d / 2) < pairs ? 0.0f : cache.norm[i] * q[i];
-        } else {
-          std::copy_n(q, d, x);
-        }
-        step[head] = rotate_and_round(head, x, d, all);
+    Factor *all, *turned;
+    float *steps, *turned_steps;  // of the heads
+  };
+  template <int Pairs>
+  static void make_queries(const AttentionJob& job, const KvCacheCoded& cache, Range heads, const Queries& to) {
+    const int d = cache.head_dim, size = cache.stores.keys, pairs = size / 2;
+    for (int head = heads.begin; head < heads.end; ++head) {
+      const float* q = job.q[std::min(head, job.heads - 1)];
+      float x[kMaxHeadDim];
+      if (cache.stores.one) {
+        std::copy_n(q, pairs, x);
+        std::copy_n(q + d / 2, pairs, x + pairs);
+        to.turned_steps[head] = rotate_and_round<Pairs>(head, x, size, to.turned);
+        for (int i = 0; i < d; ++i) x[i] = i % (d / 2) < pairs ? 0.0f : cache.norm[i] * q[i];
+      } else {
+        std::copy_n(q, d, x);
       }
+      to.steps[head] = rotate_and_round<Pairs>(head, x, d, to.all);
     }
+  }
+  template <int Pairs>
+  static float rotate_and_round(int head, float* x, int n, Factor* to) {
+    numeric::rotate(x, n);
+    const float part = 1.0f / static_cast<float>(n);
+    for (int i = 0; i < n; ++i) x[i] *= part;
+    return Heads<Pairs>::round_query(head, x, n, to);
+  }
 
-   private:
-    static float rotate_and_round(int head, float* x, int n, Factor<Pairs>* to) {
-      numeric::rotate(x, n);
-      const float part = 1.0f / static_cast<float>(n);
-      for (int i = 0; i < n; ++i) x[i] *= part;
-      return Heads<Pairs>::round(head, x, n, to);
-    }
+  // Probabilities of a tile as they meet the codes, and what outputs so far are multiplied by.
+  struct Weights {
+    Factor* p;
+    float *steps, *keep;  // of the heads
   };
 
-  // Scores of the visible positions of a tile, block by block; as much of the tile `soon` is asked for.
-  template <int Pairs>
-  static void score_tile(const Queries<Pairs>& queries, const Tiles& tiles, int tile, int soon, float (*scores)[kTile]) {
-    const KvCacheCoded& cache = tiles.cache;
-    const KvCacheCoded::Tile keys = tiles.keys(tile), values = tiles.values(tile);
-    const KvCacheCoded::Tile next_keys = tiles.keys(soon), next_values = tiles.values(soon);
+  // Scores of what each job sees of a tile, block by block; as much of the next tile is asked for. queries, scores: of each job
+  static void score_tile(std::span<const AttentionJob> jobs, const KvCacheCoded& cache, int tile, const Queries* queries,
+                         float (*scores)[kHeads][kTile]) {
     const int d = cache.head_dim, size = cache.stores.keys;
-    for (int block = tiles.begin(tile) / kBlock; block * kBlock < tiles.end(tile); ++block) {
+    const Tiles any{jobs[0], cache};
+    const int soon = std::min(tile + 1, tiles_of(jobs).end - 1);
+    const KvCacheCoded::Tile keys = any.keys(tile), values = any.values(tile), next_keys = any.keys(soon), next_values = any.values(soon);
+    const bool q4 = cache.stores.value_code == link::KvCode::q4;
+    const int part_bytes = static_cast<int>(values.code_bytes) * 64 / d;
+    for (int block = 0; block < kTile / kBlock; ++block) {
       const int at = block * kBlock;
+      const Vec key_scale = Vec::load(keys.scales() + at), value_scale = Vec::load(values.scales() + at);
       const auto fetch_keys = [&](int i) __attribute__((always_inline)) { fetch(next_keys.codes() + at * size + i * 64); };
-      const Vec key_scale = Vec::load(keys.scales() + at);
-      if (!cache.stores.one) {
-        const auto put = [&](int head, Vec sums) __attribute__((always_inline)) {
-          (sums * Vec::broadcast(queries.step[head]) * key_scale).store(scores[head] + at);
-        };
-        Heads<Pairs>::multiply({keys.codes() + at * d, 16, 64}, queries.all, 0, d / 8, fetch_keys, put);
-        continue;
-      }
-      alignas(64) std::int8_t made[kBlock * kMaxHeadDim];
-      turn_around(values.codes(), cache.stores.value_code, d, block, made);
-      const int part_bytes = static_cast<int>(values.code_bytes) * 64 / d;
       const auto fetch_values = [&](int i) __attribute__((always_inline)) {
         fetch(next_values.codes() + (block * (d / 8) + i) * part_bytes);
       };
-      const Vec value_scale = Vec::load(values.scales() + at);
-      const auto put = [&](int head, Vec sums) __attribute__((always_inline)) {
-        (sums * Vec::broadcast(queries.step[head]) * value_scale).store(scores[head] + at);
-      };
-      const auto add = [&](int head, Vec sums) __attribute__((always_inline)) {
-        (Vec::load(scores[head] + at) + sums * Vec::broadcast(queries.turned_step[head]) * key_scale).store(scores[head] + at);
-      };
-      Heads<Pairs>::multiply({made, 16, 64}, queries.all, 0, d / 8, fetch_values, put);
-      Heads<Pairs>::multiply({keys.codes() + at * size, 16, 64}, queries.turned, 0, size / 8, fetch_keys, add);
+      alignas(64) std::int8_t made[kBlock * kMaxHeadDim];
+      bool is_made = false;
+      for (std::size_t job = 0; job < jobs.size(); ++job) {
+        if (!Tiles{jobs[job], cache}.has_block(tile, block)) continue;
+        if (cache.stores.one && !std::exchange(is_made, true)) {
+          const std::int8_t* codes = values.codes() + at * values.code_bytes;
+          alignas(64) std::int8_t unpacked[kBlock * kMaxHeadDim];
+          if (q4) unpack_block(codes, d, unpacked);
+          turn_around(q4 ? unpacked : codes, d, made);
+        }
+        with_pairs(jobs[job], [&]<int Pairs>() {
+          const Queries& query = queries[job];
+          const auto put = [&](const float* steps, Vec scale) __attribute__((always_inline)) {
+            return [=](int head, Vec sums) __attribute__((always_inline)) {
+              (sums * Vec::broadcast(steps[head]) * scale).store(scores[job][head] + at);
+            };
+          };
+          const CodeLines lines{keys.codes() + at * size, 64};
+          if (!cache.stores.one) return Heads<Pairs>::score(lines, query.all, d / 8, fetch_keys, put(query.steps, key_scale));
+          Heads<Pairs>::score({made, 64}, query.all, d / 8, fetch_values, put(query.steps, value_scale));
+          const auto add = [&](int head, Vec sums) __attribute__((always_inline)) {
+            float* to = scores[job][head] + at;
+            (Vec::load(to) + sums * Vec::broadcast(query.turned_steps[head]) * key_scale).store(to);
+          };
+          Heads<Pairs>::score(lines, query.turned, size / 8, fetch_keys, add);
+        });
+      }
     }
   }
 
   // Probabilities times the scales of the values; what is invisible may hold anything, and has none.
   template <int Pairs>
-  static float round_weights(const Tiles& tiles, int tile, int head, const float* p, Factor<Pairs>* to) {
+  static void round_weights(const Tiles& tiles, int tile, int head, const float* p, const Weights& to) {
     float weights[kTile];
     const float* scales = tiles.values(tile).scales();
     const int begin = tiles.begin(tile), end = tiles.end(tile);
     for (int t = 0; t < kTile; ++t) weights[t] = p[t] * scales[t];
     std::fill(weights, weights + begin, 0.0f);
     std::fill(weights + end, weights + kTile, 0.0f);
-    return Heads<Pairs>::round(head, weights, kTile, to);
+    to.steps[head] = Heads<Pairs>::round_weights(head, weights, to.p);
   }
 
-  // out = out * keep + p V for these eighths of the elements; out: [d / 8][head][8]
-  template <int Pairs>
-  static void mix_tile(const Tiles& tiles, int tile, const Factor<Pairs>* p, const float* keep, const float* steps, Range eighths,
-                       float* out) {
-    const KvCacheCoded& cache = tiles.cache;
-    const std::int8_t* codes = tiles.values(tile).codes();
-    const std::int8_t* soon = tiles.values(std::min(tile + 1, tiles.last())).codes();
+  // out = out * keep + p V for these eighths of the elements, for each job that sees the tile. out_of(job): [d / 8], as mix has it
+  template <class OutOf>
+  static void mix_tile(std::span<const AttentionJob> jobs, const KvCacheCoded& cache, int tile, const Weights* weights, Range eighths,
+                       OutOf out_of) {
+    const Tiles any{jobs[0], cache};
+    const std::int8_t* codes = any.values(tile).codes();
+    const std::int8_t* soon = any.values(std::min(tile + 1, tiles_of(jobs).end - 1)).codes();
     const bool q4 = cache.stores.value_code == link::KvCode::q4;
-    const int part_bytes = q4 ? 32 : 64;
-    const Range octets{tiles.begin(tile) / 8, (tiles.end(tile) + 7) / 8};
+    const int part_bytes = q4 ? 32 : 64, block_bytes = kBlock * static_cast<int>(any.values(tile).code_bytes);
     for (int i = eighths.begin; i < eighths.end; ++i) {
-      const auto add = [&](int head, Vec sums) __attribute__((always_inline)) {
-        float* to = out + (i * 2 * Pairs + head) * 8;
-        fused(Vec::load(to), Vec::broadcast(keep[head]), sums * Vec::broadcast(steps[head])).store(to);
-      };
-      const std::int8_t* lines = codes + i * 8 * kTile;
+      CodeLines lines{codes + i * 64, block_bytes};
       alignas(64) std::int8_t unpacked[8 * kTile];
       if (q4) {
-        for (int pair = 0; pair < 4; ++pair)
-          for (int octet = 0; octet < kTile / 8; ++octet)
-            store(unpacked + pair * 2 * kTile + octet * 16, load_q4(codes, cache.head_dim, 4 * i + pair, octet));
-        lines = unpacked;
+        for (int pair = 0; pair < 4; ++pair) unpack_pair(codes, block_bytes, cache.head_dim, 4 * i + pair, unpacked + pair * 16);
+        lines = {unpacked, 64};
       }
       const auto fetch_values = [&](int octet) __attribute__((always_inline)) { fetch(soon + (i * 8 + octet) * part_bytes); };
-      Heads<Pairs>::multiply({lines, 2 * kTile, 16}, p, octets.begin, octets.end, fetch_values, add);
+      for (std::size_t job = 0; job < jobs.size(); ++job) {
+        if (!Tiles{jobs[job], cache}.has(tile)) continue;
+        with_pairs(jobs[job], [&]<int Pairs>() {
+          float* out = out_of(static_cast<int>(job)) + i * 2 * Pairs * 8;
+          Heads<Pairs>::mix(lines, weights[job].p, fetch_values, weights[job].keep, weights[job].steps, out);
+        });
+      }
     }
   }
 
@@ -275,7 +339,7 @@ class CodedAttention {
   static void finish_heads(const AttentionJob& job, const KvCacheCoded& cache, const float* out, const AttentionState& state, Range heads) {
     for (int head = heads.begin; head < heads.end; ++head) {
       float* to = job.out[head];
-      for (int i = 0; i < cache.head_dim; ++i) to[i] = out[(i / 8 * 2 * Pairs + head) * 8 + i % 8] / state.sum[head];
+      for (int i = 0; i < cache.head_dim; ++i) to[i] = out[i / 8 * 2 * Pairs * 8 + Heads<Pairs>::place(head, i % 8)] / state.sum[head];
       numeric::rotate_back(to, cache.head_dim);
     }
   }
@@ -287,11 +351,8 @@ class CodedAttention {
   }
   [[gnu::always_inline]] static void store(std::int8_t* at, Bytes bytes) { std::memcpy(at, &bytes, sizeof bytes); }
 
-  // Two elements of 8 positions of a tile of nibbles, as codes.
-  [[gnu::always_inline]] static Bytes load_q4(const std::int8_t* codes, int d, int pair, int octet) {
-    const bool high = pair >= d / 4;
-    const Bytes bytes = load(codes + (high ? pair - d / 4 : pair) * 2 * kTile + octet * 16);
-    const Bytes nibbles = (high ? bytes >> 4 : bytes) & 15;
+  // Nibbles to codes.
+  [[gnu::always_inline]] static Bytes codes_of(Bytes nibbles) {
 #if defined(__aarch64__)
     return std::bit_cast<Bytes>(vqtbl1q_s8(vld1q_s8(numeric::kQ4Codes.data()), std::bit_cast<uint8x16_t>(nibbles)));
 #elif defined(__SSSE3__)
@@ -303,44 +364,71 @@ class CodedAttention {
     return found;
 #endif
   }
-
-  // Values of the 8 positions of a block, in the order of keys. to: [d / 8][8 positions][8]
-  static void turn_around(const std::int8_t* codes, link::KvCode code, int d, int block, std::int8_t* to) {
-    const bool q4 = code == link::KvCode::q4;
-    for (int i = 0; i < d / 8; ++i, to += 64) {
-      Bytes rows[4];  // of two elements
-      for (int j = 0; j < 4; ++j)
-        rows[j] = q4 ? load_q4(codes, d, 4 * i + j, block) : load(codes + (4 * i + j) * 2 * kTile + block * 16);
-      const Bytes a = zip_low(rows[0], rows[2]), b = zip_high(rows[0], rows[2]);  // elements 0 4, 1 5
-      const Bytes c = zip_low(rows[1], rows[3]), e = zip_high(rows[1], rows[3]);  // 2 6, 3 7
-      const Bytes even_low = zip_low(a, c), even_high = zip_high(a, c);           // 0 2 4 6 of positions 0 to 3, 4 to 7
-      const Bytes odd_low = zip_low(b, e), odd_high = zip_high(b, e);
-      store(to, zip_low(even_low, odd_low));
-      store(to + 16, zip_high(even_low, odd_low));
-      store(to + 32, zip_low(even_high, odd_high));
-      store(to + 48, zip_high(even_high, odd_high));
+  // Two elements of a tile of nibbles. to: [8 blocks], 64 bytes apart
+  static void unpack_pair(const std::int8_t* codes, int block_bytes, int d, int pair, std::int8_t* to) {
+    if (pair < d / 4) {
+      for (int block = 0; block < kTile / kBlock; ++block)
+        store(to + block * 64, codes_of(load(codes + block * block_bytes + pair * 16) & 15));
+    } else {
+      for (int block = 0; block < kTile / kBlock; ++block)
+        store(to + block * 64, codes_of(load(codes + block * block_bytes + (pair - d / 4) * 16) >> 4));
     }
   }
-  static Bytes zip_low(Bytes a, Bytes b) {
-    return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  // A block of nibbles, in the order of q8.
+  static void unpack_block(const std::int8_t* block, int d, std::int8_t* to) {
+    for (int i = 0; i < d * 4; i += 16) {
+      const Bytes bytes = load(block + i);
+      store(to + i, codes_of(bytes & 15));
+      store(to + d * 4 + i, codes_of(bytes >> 4));
+    }
   }
-  static Bytes zip_high(Bytes a, Bytes b) {
-    return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+
+  // Values of a block in the order of keys. to: [d / 8][8 positions][8]
+  static void turn_around(const std::int8_t* block, int d, std::int8_t* to) {
+    for (int i = 0; i < d * 8; i += 64) {
+      Bytes rows[4];  // of two elements
+      for (int j = 0; j < 4; ++j) rows[j] = load(block + i + j * 16);
+      const Bytes low[2] = {low_words(rows[0], rows[1]), low_words(rows[2], rows[3])};     // of 4 elements each, positions 0 to 3
+      const Bytes high[2] = {high_words(rows[0], rows[1]), high_words(rows[2], rows[3])};  // 4 to 7
+      store(to + i, first_columns(low[0], low[1]));
+      store(to + i + 16, last_columns(low[0], low[1]));
+      store(to + i + 32, first_columns(high[0], high[1]));
+      store(to + i + 48, last_columns(high[0], high[1]));
+    }
+  }
+  // Every second word of 4 bytes.
+  static Bytes low_words(Bytes a, Bytes b) {
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
+  }
+  static Bytes high_words(Bytes a, Bytes b) {
+    return __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+  }
+  // Bytes 0 of all words, then bytes 1; bytes 2, then 3.
+  static Bytes first_columns(Bytes a, Bytes b) {
+    return __builtin_shufflevector(a, b, 0, 4, 8, 12, 16, 20, 24, 28, 1, 5, 9, 13, 17, 21, 25, 29);
+  }
+  static Bytes last_columns(Bytes a, Bytes b) {
+    return __builtin_shufflevector(a, b, 2, 6, 10, 14, 18, 22, 26, 30, 3, 7, 11, 15, 19, 23, 27, 31);
   }
 
   static void fetch(const std::int8_t* at) { __builtin_prefetch(at, 0, 2); }
 
-  // The place of a tile's probabilities.
-  template <int Pairs>
-  static Factor<Pairs>* factors(AttentionRoom& room, int tile) {
-    static_assert(sizeof room.p[tile] >= kTile * kFactors<Pairs> * sizeof(Factor<Pairs>));
-    return reinterpret_cast<Factor<Pairs>*>(room.p[tile]);
+  // What the room holds of queries, and of a tile's probabilities.
+  static Queries queries_in(AttentionRoom& room) {
+    static_assert(sizeof room.queries >= kMaxHeadDim * kMostFactors * sizeof(Factor));
+    return {reinterpret_cast<Factor*>(room.queries), reinterpret_cast<Factor*>(room.turned_queries), room.query_steps, room.turned_steps};
   }
+  static Weights weights_in(AttentionRoom& room, int tile) {
+    static_assert(sizeof room.p[tile] >= kTile * kMostFactors * sizeof(Factor));
+    return {reinterpret_cast<Factor*>(room.p[tile]), room.steps[tile], room.keep[tile]};
+  }
+
+  static int pairs_of(const AttentionJob& job) { return (job.heads + 1) / 2; }
 
   // Calls f.operator()<Pairs>() for the pairs of the job's heads.
   template <class F>
   static void with_pairs(const AttentionJob& job, F f) {
-    switch ((job.heads + 1) / 2) {
+    switch (pairs_of(job)) {
       case 1: return f.template operator()<1>();
       case 2: return f.template operator()<2>();
       case 3: return f.template operator()<3>();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "cpu/vec.hpp"
 #include "graph/graph.hpp"
@@ -17,7 +18,10 @@ namespace lapidary::cpu {
   std::fill(s + end, s + graph::kTile, kMinusInfinity);
   Vec most = Vec::broadcast(kMinusInfinity);
   for (int i = 0; i < graph::kTile; i += kLanes) most = larger(Vec::load(s + i), most);
-  return largest_lane(most);
+  float lanes[kLanes];  // numbers
+  most.store(lanes);
+  const auto larger_of = [&](int i, int j) __attribute__((always_inline)) { return std::max(lanes[i], lanes[j]); };
+  return std::max(std::max(larger_of(0, 4), larger_of(1, 5)), std::max(larger_of(2, 6), larger_of(3, 7)));
 }
 
 // Scores to probabilities, up to the final division; returns their sum. s: [kTile]
@@ -29,6 +33,17 @@ namespace lapidary::cpu {
   float lanes[kLanes];
   sum.store(lanes);
   return sum_lanes(lanes);
+}
+
+// A tile for so many heads of a job, step by step for all of them, which do not wait for each other: scores to probabilities, what goes
+// before to what is left of it. scores: [heads][kTile]; max, sum: of what goes before, [heads]; keep: what that is multiplied by
+[[gnu::always_inline]] inline void weigh_all(float (*scores)[graph::kTile], int heads, int begin, int end, float* max, float* sum, float* keep) {
+  constexpr int kMost = 8;
+  float before[kMost];
+  for (int head = 0; head < heads; ++head) before[head] = std::exchange(max[head], std::max(max[head], find_most(scores[head], begin, end)));
+  LAPIDARY_SIDE_BY_SIDE
+  for (int head = 0; head < heads; ++head) keep[head] = numeric::exp(before[head] - max[head]);
+  for (int head = 0; head < heads; ++head) sum[head] = numeric::fused(sum[head], keep[head], weigh(scores[head], max[head]));
 }
 
 }  // namespace lapidary::cpu

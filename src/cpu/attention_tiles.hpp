@@ -25,31 +25,36 @@ namespace lapidary::cpu {
 template <template <int> class Heads>
 class TiledAttention {
  public:
-  // One thread: values come while keys are multiplied, the keys of the next tile while values are.
-  static void attend(const AttentionJob& job, const link::KvCacheBf16& cache) {
-    with_pairs(job, [&]<int Pairs>() {
-      using H = Heads<Pairs>;
-      const int d = cache.head_dim;
-      alignas(64) typename H::Factor q[kMaxHeadDim * kFactors<Pairs>], p[kTile * kFactors<Pairs>];
-      alignas(64) float scores[2 * Pairs][kTile], out[2 * Pairs * kMaxHeadDim];
-      float keep[2 * Pairs];
-      AttentionState state;
-      round_queries<Pairs>(job, d, q);
-      std::fill_n(out, 2 * Pairs * d, 0.0f);
-      const Tiles tiles{job, cache};
-      for (int tile = tiles.first(); tile <= tiles.last(); ++tile) {
+  // One thread: a tile for all jobs before the next one. Values come while keys are multiplied, the keys of the next tile while values
+  // are.
+  static void attend(std::span<const AttentionJob> jobs, const link::KvCacheBf16& cache) {
+    const int d = cache.head_dim, count = static_cast<int>(jobs.size());
+    alignas(64) typename Heads<kMaxPairs>::Factor q[kMaxHeadDim * kFactors<kMaxPairs>], p[kTile * kFactors<kMaxPairs>];
+    alignas(64) float scores[2 * kMaxPairs][kTile], out[2 * kMaxPairs * kMaxHeadDim];
+    AttentionState states[AttentionJob::kMaxTogether];
+    std::fill_n(out, count * 2 * kMaxPairs * d, 0.0f);
+    const auto with_each = [&](auto work) {
+      for (int i = 0; i < count; ++i)
+        with_pairs(jobs[i], [&]<int Pairs>() {
+          work.template operator()<Pairs>(jobs[i], q + i * d * kFactors<kMaxPairs>, out + i * d * 2 * kMaxPairs, states[i]);
+        });
+    };
+    with_each([&]<int Pairs>(const AttentionJob& job, auto* its_q, float*, AttentionState&) { round_queries<Pairs>(job, d, its_q); });
+    const Range seen = tiles_of(jobs);
+    for (int tile = seen.begin; tile < seen.end; ++tile)
+      with_each([&]<int Pairs>(const AttentionJob& job, auto* its_q, float* its_out, AttentionState& state) {
+        using H = Heads<Pairs>;
+        const Tiles tiles{job, cache};
+        if (tile < tiles.first() || tile > tiles.last()) return;
         const int begin = tiles.begin(tile), end = tiles.end(tile);
-        H::score(q, tiles.keys(tile), tiles.values(tile), d, begin, end, scores);
-        for (int head = 0; head < 2 * Pairs; ++head) {
-          float& max = state.max[head];
-          const float before = std::exchange(max, std::max(max, find_most(scores[head], begin, end)));
-          keep[head] = numeric::exp(before - max);
-          state.sum[head] = numeric::fused(state.sum[head], keep[head], weigh(scores[head], max));
-          H::round(head, scores[head], kTile, p);
-        }
-        H::mix(p, keep, tiles.values(tile), tiles.keys(std::min(tile + 1, tiles.last())), begin, end, {0, d / 8}, out);
-      }
-      H::finish(job, out, state.sum, {0, d / 8});
+        float keep[2 * Pairs];
+        H::score(its_q, tiles.keys(tile), tiles.values(tile), d, begin, end, scores);
+        weigh_all(scores, 2 * Pairs, begin, end, state.max, state.sum, keep);
+        for (int head = 0; head < 2 * Pairs; ++head) H::round(head, scores[head], kTile, p);
+        H::mix(p, keep, tiles.values(tile), tiles.keys(std::min(tile + 1, tiles.last())), begin, end, {0, d / 8}, its_out);
+      });
+    with_each([&]<int Pairs>(const AttentionJob& job, auto*, float* its_out, AttentionState& state) {
+      Heads<Pairs>::finish(job, its_out, state.sum, {0, d / 8});
     });
   }
 
@@ -113,7 +118,7 @@ class TiledAttention {
   static constexpr AttendTogether kTogether = {score_share, weigh_share, mix_share};
 
  private:
-  static constexpr int kTile = graph::kTile;
+  static constexpr int kTile = graph::kTile, kMaxPairs = AttentionJob::kMaxHeads / 2;
 
   // The tiles of a job, and what of each may be seen.
   struct Tiles {

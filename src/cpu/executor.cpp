@@ -550,11 +550,11 @@ class CpuExecutor final : public link::Executor {
     const CodedAttentionKernels& kernels =
         program_.numeric == link::Numeric::exact ? kExactCodedAttention : *instructions_.coded_attention;
     if (!attends_together(rows, shape, window, part)) return attention_coded(rows, q, cache, shape, window, out, part, kernels);
-    bool begun = false;
     for_each_job(rows, q, shape, window, out, {0, pairs_of_heads(rows, shape)}, [&](const AttentionJob& job) {
       AttentionState state;
+      kernels.together.begin(job, cache, state, *attention_room_, part);
       for_each_chunk(job, [&](Range chunk) {
-        if (std::exchange(begun, true)) team_.sync();
+        team_.sync();
         kernels.together.score(job, cache, chunk, state, *attention_room_, part);
         team_.sync();
         kernels.together.weigh(job, cache, chunk, state, *attention_room_, part);

@@ -11,8 +11,8 @@
 namespace lapidary::cpu {
 
 // [session slot][kv head][tile of 64 ring slots], keys and values apart: codes of the tile, then its scales.
-// Keys: [8 blocks of 8 slots][keys / 8][8 slots][8]. Values: [pairs of elements][8 octets of slots][2][8 slots]; of q4 the elements are
-// bytes, which have two nibbles each.
+// [8 blocks of 8 slots], then of keys [elements / 8][8 slots][8], of values [elements][8 slots]; of q4 the elements are bytes, which have
+// two nibbles each.
 struct KvCacheCoded {
   std::byte* k = nullptr;
   std::byte* v = nullptr;
@@ -46,9 +46,9 @@ struct KvCacheCoded {
     const int at = position % kTile;
     return static_cast<std::size_t>(at / kBlock * kBlock * stores.keys + i / 8 * 64 + at % kBlock * 8 + i % 8);
   }
-  static std::size_t value_offset(std::int32_t position, std::int32_t i) {
-    const int at = position % kTile;
-    return static_cast<std::size_t>(i / 2 * 2 * kTile + at / 8 * 16 + i % 2 * 8 + at % 8);
+  std::size_t value_offset(std::int32_t position, std::int32_t i) const {
+    const std::size_t at = static_cast<std::size_t>(position % kTile), bytes = stores.value_bytes() - sizeof(float);
+    return at / kBlock * kBlock * bytes + static_cast<std::size_t>(i) * kBlock + at % kBlock;
   }
 
   // One head of one position. key, value: [head_dim]

@@ -221,7 +221,7 @@ class Towers::Run {
         job.q[i] = qkv[first + i] + head * d.head_dim;
         job.out[i] = to[first + i] + head * d.head_dim;
       }
-      towers_.instructions_.attention->attend(job, cache);
+      towers_.instructions_.attention->attend({&job, 1}, cache);
     });
   }
 

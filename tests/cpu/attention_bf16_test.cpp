@@ -190,7 +190,7 @@ void test_heads(const Way& way) {
         job.q[head] = q[numbers[head]].data();
         job.out[head] = out[head].data();
       }
-      way.attend(job, cache.view);
+      way.attend({&job, 1}, cache.view);
       return out;
     });
   };

@@ -24,6 +24,7 @@ FloatRows attend_together(const Way& way, int position, const FloatRows& q, cons
   const cpu::Range all{0, cpu::pairs_of_heads(rows, heads)};
   cpu::for_each_job(rows, in.in(), heads, cache.shape.window, out.out(), all, [&](const cpu::AttentionJob& job) {
     std::vector<cpu::AttentionState> states(parts);
+    in_parts(parts, [&](cpu::Part part) { way.together.begin(job, cache.view, states[part.index], *room, part); });
     cpu::for_each_chunk(job, [&](cpu::Range chunk) {
       for (const auto share : {way.together.score, way.together.weigh, way.together.mix})
         in_parts(parts, [&](cpu::Part part) { share(job, cache.view, chunk, states[part.index], *room, part); });

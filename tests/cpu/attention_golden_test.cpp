@@ -60,7 +60,7 @@ struct GoldenCase {
           const auto tile = keys ? cache->view.keys(0, head, position) : cache->view.values(0, head, position);
           if (std::memcmp(tile.scales() + position % 64, &scales[row], sizeof(float)) != 0) return false;
           for (std::size_t i = 0; i < bytes; ++i, ++at) {
-            const auto place = keys ? cache->view.key_offset(position, static_cast<int>(i)) : cpu::KvCacheCoded::value_offset(position, static_cast<int>(i));
+            const auto place = keys ? cache->view.key_offset(position, static_cast<int>(i)) : cache->view.value_offset(position, static_cast<int>(i));
             if (static_cast<std::uint8_t>(tile.codes()[place]) != data[at]) return false;
           }
         }

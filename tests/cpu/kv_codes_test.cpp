@@ -125,7 +125,7 @@ const suite<"kv codes"> kv_codes = [] {
     std::vector<int> keys(64 * 16), values(64 * 32);
     for (int t = 64; t < 128; ++t) {
       for (int i = 0; i < 16; ++i) ++keys[cache.view.key_offset(t, i)];
-      for (int i = 0; i < 32; ++i) ++values[cpu::KvCacheCoded::value_offset(t, i)];
+      for (int i = 0; i < 32; ++i) ++values[cache.view.value_offset(t, i)];
     }
     expect(std::ranges::count(keys, 1) == 64 * 16 && std::ranges::count(values, 1) == 64 * 32);
   };
