@@ -18,10 +18,11 @@
 #include <vector>
 
 #include "serve/http.hpp"
+#include "support/slow_build.hpp"
 
 namespace lapidary::serve {
 
-constexpr int kPatienceMs = 20'000;  // after which a test has failed
+constexpr int kPatienceMs = test::kSlowBuild ? 400'000 : 20'000;  // after which a test has failed
 
 // Rung on the server's thread, heard on that of the test.
 class Bells {
