@@ -36,6 +36,6 @@ struct DraftBenchFlags {
 void bench_drafts(ModelFlags model, const DraftBenchFlags& flags, int depth, bool json);
 
 // A picture and a sound through their towers.
-void bench_towers(const ModelFlags& model, bool json);
+void bench_towers(ModelFlags model, bool json);
 
 }  // namespace lapidary::cli

@@ -53,7 +53,7 @@ RoomShape room_of(const link::Program& program, const Instructions& instructions
 std::size_t tower_room_bytes(const link::Program& program, const Instructions& instructions) {
   std::size_t bytes = 0;
   for (const Tower& tower : program.graph->towers) {
-    const RoomShape room = room_of(program, instructions, tower, static_cast<std::size_t>(tower.max_rows));
+    const RoomShape room = room_of(program, instructions, tower, static_cast<std::size_t>(program.plan.max_rows(tower)));
     bytes = std::max(bytes, room.shared_bytes() + room.thread_bytes * static_cast<std::size_t>(program.plan.threads));
   }
   return bytes;
@@ -126,7 +126,7 @@ class Towers::Run {
 
   void work(const Work& work, Part part) const {
     const Step& step = *work.step;
-    const int n = link::rows_of(tower_, step, percept_);
+    const int n = link::rows_of(tower_, step.rows, percept_);
     switch (work.kind) {
       case Work::Kind::rows: return rows(step, n, part);
       case Work::Kind::pack:
@@ -283,7 +283,7 @@ class Towers::Run {
 };
 
 void Towers::perceive(const link::Percept& percept, std::span<float> soft, std::span<float> tower_rows) {
-  const Tower& tower = link::tower_for(*program_.graph, percept, soft.size(), tower_rows.size());
+  const Tower& tower = link::tower_for(program_, percept, soft.size(), tower_rows.size());
   const Bound& bound = bind(tower);
   const Run run(*this, tower, bound, percept, soft);
   std::size_t next = 0;

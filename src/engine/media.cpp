@@ -163,12 +163,18 @@ std::vector<decode::SoftBlock> blocks_of(std::span<const SoftRun> runs, const Pe
   return blocks;
 }
 
-void check_chunks(const link::Program& program, std::span<const decode::SoftBlock> blocks) {
-  for (const decode::SoftBlock& block : blocks)
-    if (decode::sees_all(block, program.graph->shape) && block.end - block.begin > program.plan.chunk_rows)
-      fail(ErrorKind::usage, "image",
-           "expected at most " + std::to_string(program.plan.chunk_rows) + " soft tokens, as many as a chunk has rows, got " +
-               std::to_string(block.end - block.begin) + "; a smaller budget, or one that is known when the model is loaded");
+void check_sizes(const link::Program& program, std::span<const decode::SoftBlock> blocks) {
+  for (const decode::SoftBlock& block : blocks) {
+    const std::int32_t tokens = block.end - block.begin;
+    const auto check = [&](std::int32_t most, const char* why) {
+      if (tokens > most)
+        fail(ErrorKind::usage, "image",
+             "expected at most " + std::to_string(most) + " soft tokens, " + why + ", got " + std::to_string(tokens) +
+                 "; a smaller budget, or one that is known when the model is loaded");
+    };
+    if (decode::sees_all(block, program.graph->shape)) check(program.plan.chunk_rows, "as many as a chunk has rows");
+    if (block.is_image) check(program.plan.image_tokens, "as many as its tower has room for");
+  }
 }
 
 std::int32_t read_image_budget(const std::string& folder) {

@@ -69,8 +69,8 @@ std::vector<SoftRun> soft_runs(std::span<const std::int32_t> ids, const SoftIds&
 // Each run is for the next percept, must be of its kind and as long as that has soft tokens.
 std::vector<decode::SoftBlock> blocks_of(std::span<const SoftRun> runs, const Percepts& percepts);
 
-// Fails where an image would have to be computed in a chunk larger than the plan has them.
-void check_chunks(const link::Program& program, std::span<const decode::SoftBlock> blocks);
+// Fails where an image is larger than what the plan has room for: in its tower, or in a chunk that has the whole of it.
+void check_sizes(const link::Program& program, std::span<const decode::SoftBlock> blocks);
 
 // The budget of pictures that a checkpoint was made for: of processor_config.json, preprocessor_config.json or config.json; Gemma 4's
 // own where none of them names one.

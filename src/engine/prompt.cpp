@@ -93,7 +93,7 @@ Prompt Prompt::of_messages(const Model& model, const text::Value& messages, cons
   Prompt prompt{.ids = model.tokenizer.encode(spans), .percepts = percepts_of(media)};
   if (!media.empty()) {
     prompt.blocks = blocks_of(soft_runs(prompt.ids, SoftIds::of(model.tokenizer)), prompt.percepts);
-    check_chunks(model.program, prompt.blocks);
+    check_sizes(model.program, prompt.blocks);
   }
   prompt.marks = marks_of(model.tokenizer, prompt.ids);
   prompt.reading = !text::strip(continued.text).empty() ? Reading::answer_in_text

@@ -4,11 +4,13 @@
 #include <string>
 
 #include "link/executor.hpp"
+#include "link/link.hpp"
 
 namespace lapidary::link {
 
 // The tower of a percept whose size it can take, and whose results have the size that is wanted of it.
-inline const graph::Tower& tower_for(const graph::Graph& graph, const Percept& percept, std::size_t soft, std::size_t tower) {
+inline const graph::Tower& tower_for(const Program& program, const Percept& percept, std::size_t soft, std::size_t tower) {
+  const graph::Graph& graph = *program.graph;
   const bool sees = percept.sense == graph::Sense::vision;
   const std::string where = sees ? "picture" : "sound";
   const graph::Tower* found = graph.tower(percept.sense);
@@ -18,8 +20,9 @@ inline const graph::Tower& tower_for(const graph::Graph& graph, const Percept& p
     if (!fits) fail(ErrorKind::usage, where, std::string(what) + ", expected " + std::to_string(expected) + ", got " + std::to_string(got));
   };
   const std::int64_t rows = percept.rows, columns = percept.columns, count = rows * columns;
-  if (rows < 1 || columns < 1 || count > found->max_rows || (!sees && columns != 1))
-    fail(ErrorKind::usage, where, "rows, expected 1 to " + std::to_string(found->max_rows) + ", got " + std::to_string(rows) + " x " + std::to_string(columns));
+  const std::int32_t most = program.plan.max_rows(*found);
+  if (rows < 1 || columns < 1 || count > most || (!sees && columns != 1))
+    fail(ErrorKind::usage, where, "rows, expected 1 to " + std::to_string(most) + ", got " + std::to_string(rows) + " x " + std::to_string(columns));
   if (sees) {
     const graph::VisionShape& v = found->vision;
     if (rows % v.pool != 0 || columns % v.pool != 0 || rows > v.positions || columns > v.positions)
@@ -35,9 +38,9 @@ inline const graph::Tower& tower_for(const graph::Graph& graph, const Percept& p
   return *found;
 }
 
-// Of a step of a tower.
-inline std::int32_t rows_of(const graph::Tower& tower, const graph::Step& step, const Percept& percept) {
-  switch (step.rows) {
+// Of the steps of a tower with this row set.
+inline std::int32_t rows_of(const graph::Tower& tower, graph::RowSet set, const Percept& percept) {
+  switch (set) {
     case graph::RowSet::halved: return graph::Tower::halved(percept.rows);
     case graph::RowSet::soft: return tower.soft_tokens(percept.rows, percept.columns);
     case graph::RowSet::distances: return tower.audio.window;

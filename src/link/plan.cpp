@@ -109,8 +109,12 @@ MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, Dr
   const std::size_t feature_bytes = drafters.dflash ? static_cast<std::size_t>(row_stride(graph.pinned(graph::kFeatures))) : 0;
   plan.arena_bytes = plan.features_offset_bytes + round_up(feature_bytes * row_capacity, kPageBytes);
 
+  if (const graph::Tower* eye = graph.tower(graph::Sense::vision)) {
+    const std::int32_t most = eye->max_rows / (eye->vision.pool * eye->vision.pool);
+    plan.image_tokens = options.image_tokens ? std::min(options.image_tokens, most) : most;
+  }
   for (const graph::Tower& tower : graph.towers) {
-    const auto rows = static_cast<std::size_t>(tower.buffer_rows(tower.max_rows));
+    const auto rows = static_cast<std::size_t>(tower.buffer_rows(plan.max_rows(tower)));
     plan.tower_bytes = std::max(plan.tower_bytes, round_up(rows * tower.segment.bytes(graph::Region::rows), kPageBytes));
   }
   for (const graph::WeightSlot& slot : graph.weights) {

@@ -22,7 +22,8 @@ struct Options {
   BackendOptions backend_options{};
   std::int32_t context_tokens = 0;               // 0 = kDefaultContext, or less where the model ends earlier
   std::int32_t chunk_rows = 0;                   // 0 = the graph's chunk_max, or more where images need it
-  std::int32_t image_tokens = 0;                 // soft tokens of the largest image to come; a chunk has the whole of it where the model looks ahead
+  std::int32_t image_tokens = 0;                 // soft tokens of the largest image to come: what its tower works in is planned for it, and a
+                                                 // chunk has the whole of it where the model looks ahead; 0 = as large as any
   std::int32_t sessions = 1;
   int threads = 1;
   Numeric numeric = Numeric::exact;
@@ -47,6 +48,7 @@ struct MemoryPlan {
   std::int32_t chunk_rows = 0;
   std::int32_t verify_rows = 0;
   std::int32_t sessions = 0;
+  std::int32_t image_tokens = 0;      // soft tokens of the largest image; 0 = the model does not see
   int threads = 0;
   std::int32_t row_capacity = 0;      // of the regions that have a row for each of a run
   std::vector<KvPlacement> kv;        // by layer; those of the DFlash drafter come behind the target's
@@ -73,6 +75,11 @@ struct MemoryPlan {
 
   std::span<const KvPlacement> target_kv() const { return std::span(kv).first(target_layers); }
   std::span<const KvPlacement> dflash_kv() const { return std::span(kv).subspan(target_layers); }
+
+  // Of the largest input of a tower.
+  std::int32_t max_rows(const graph::Tower& tower) const {
+    return tower.sense == graph::Sense::vision ? image_tokens * tower.vision.pool * tower.vision.pool : tower.max_rows;
+  }
 
   std::size_t anonymous_bytes() const {
     return kv_bytes + arena_bytes + tower_bytes + constants_bytes + repacked_bytes + room_bytes + text_bytes;

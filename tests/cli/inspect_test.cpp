@@ -151,7 +151,7 @@ const suite<"lapidary inspect"> inspect = [] {
     for (const char* piece : {"\n  parameters     28.3 million\n", "\n  context        up to 8192 tokens\n",
                               "\nweights\n  experts                    affine4/64      36 tensors   10.1 MiB  61.3 %  ############################\n",
                               "\n  assistant embedding        affine4/64       1 tensors  576.0 KiB   3.4 %  ##\n",
-                              "\n  weights        7.7 MiB\n", "\n  K/V            2.0 KiB\n", "\n  towers         60.9 MiB\n"})
+                              "\n  weights        7.7 MiB\n", "\n  K/V            2.0 KiB\n", "\n  towers         3.8 MiB\n"})
       expect(text.out.find(piece) != std::string::npos) << piece;
 
     for (const char* piece : {"\nvision tower\n  shape          6 layers, hidden 192, 4 heads of 48, patches of 16 x 16 pixels, 9 to a soft token\n",

@@ -1,15 +1,19 @@
-// Pictures and sounds become the soft tokens that the reference makes of them, on any number of threads; texts need no tower.
+// Pictures and sounds become the soft tokens that the reference makes of them, on any number of threads; texts need no tower. Of every
+// backend.
 #include <boost/ut.hpp>
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 
+#include "decode/generate.hpp"
 #include "media/picture.hpp"
 #include "support/cases.hpp"
 #include "support/expected.hpp"
+#include "support/generating.hpp"
 #include "support/model.hpp"
 #include "support/rows.hpp"
+#include "support/soft_prompts.hpp"
 
 namespace lapidary::test {
 namespace {
@@ -17,6 +21,14 @@ namespace {
 using namespace boost::ut;
 using graph::Sense;
 using link::Percept;
+
+// The CPU. Others have one arithmetic for both modes, and no threads.
+bool is_cpu() { return link::backends().front()->computes_here; }
+
+std::vector<link::Numeric> numerics() {
+  if (is_cpu()) return {link::Numeric::exact, link::Numeric::fast};
+  return {link::Numeric::exact};
+}
 
 // What a tower takes, with the memory that it lies in.
 struct Taken {
@@ -93,7 +105,7 @@ const suite<"towers"> towers = [] {
   for (const Golden& golden : kGoldens)
     boost::ut::test("soft tokens of " + golden.name + " are those of the reference in " + golden.kind) = [&golden] {
       const Expected expected(kFixtures + "/soft/" + golden.kind + "/expected.safetensors");
-      for (const link::Numeric numeric : {link::Numeric::exact, link::Numeric::fast}) {
+      for (const link::Numeric numeric : numerics()) {
         Loaded model(folder_of(golden.kind), {.numeric = numeric});
         const graph::Tower& tower = *model.program.graph->tower(golden.sense);
         const Perceived got = perceive(*model.executor, tower, taken_of(golden, tower));
@@ -105,6 +117,33 @@ const suite<"towers"> towers = [] {
         const std::vector<float> rows = expected.floats(golden.name + ".tower");
         const double most = numeric == link::Numeric::exact ? 0.0005 : 0.05 * largest(rows);
         expect(worst(got.tower, rows) <= most) << worst(got.tower, rows) << "of" << largest(rows);
+      }
+    };
+
+  // What is seen and heard here is what the prompt goes on with.
+  for (const auto& [kind, name] : {std::pair{"dense", "image"}, {"ple", "image-audio"}, {"unified", "image-audio"}})
+    boost::ut::test(std::string("drafts change no byte behind what ") + kind + " perceives") = [kind = kind, name = name] {
+      SoftFixture fixture(kind);
+      SoftPrompt& prompt = fixture.prompts.at(name);
+      Loaded model(folder_of(kind), {.context_tokens = 256}, 1, kFixtures + "/assistants/" + kind + "-bf16");
+      for (std::size_t b = 0; b < prompt.blocks.size(); ++b) {
+        const Golden golden{kind, prompt.blocks[b].content, prompt.blocks[b].is_image ? Sense::vision : Sense::audio};
+        const graph::Tower& tower = *model.program.graph->tower(golden.sense);
+        std::ranges::copy(perceive(*model.executor, tower, taken_of(golden, tower)).soft, prompt.values[b].begin());
+      }
+      const auto said = [&](float temperature, int k) {
+        std::vector<decode::Speculation::SourceKind> sources;
+        if (k > 0) sources.push_back({[] { return std::make_unique<decode::Assistant>(); }, {}});
+        decode::Speculation speculation(std::move(sources), k);
+        decode::Session session(model.program, *model.executor);
+        decode::Generation generation(session, prompt.ids,
+                                      {.sampling = {.temperature = temperature, .seed = 9}, .soft = prompt.soft(), .max_tokens = 12, .speculation = &speculation});
+        return all_of(generation);
+      };
+      for (const float temperature : {0.0f, 0.7f}) {
+        const std::vector<std::int32_t> plain = said(temperature, 0);
+        if (temperature == 0.0f) expect(plain == fixture.expected.ids(std::string(name) + ".greedy"));
+        for (const int k : is_cpu() ? std::vector{1, 4} : std::vector{4}) expect(said(temperature, k) == plain) << k << "drafts, temperature" << temperature;
       }
     };
 
@@ -120,19 +159,20 @@ const suite<"towers"> towers = [] {
     }
   };
 
-  "a percept has the same bits on any number of threads"_test = [] {
-    for (const Golden& golden : kGoldens)
-      for (const link::Numeric numeric : {link::Numeric::exact, link::Numeric::fast}) {
-        Loaded alone(folder_of(golden.kind), {.numeric = numeric}), shared(folder_of(golden.kind), {.numeric = numeric}, 2);
-        const graph::Tower& tower = *alone.program.graph->tower(golden.sense);
-        const Taken taken = taken_of(golden, tower);
-        const Perceived a = perceive(*alone.executor, tower, taken), b = perceive(*shared.executor, tower, taken);
-        expect(same_bits(a.soft, b.soft)) << golden.kind << golden.name;
-      }
-  };
+  if (is_cpu())
+    "a percept has the same bits on any number of threads"_test = [] {
+      for (const Golden& golden : kGoldens)
+        for (const link::Numeric numeric : numerics()) {
+          Loaded alone(folder_of(golden.kind), {.numeric = numeric}), shared(folder_of(golden.kind), {.numeric = numeric}, 2);
+          const graph::Tower& tower = *alone.program.graph->tower(golden.sense);
+          const Taken taken = taken_of(golden, tower);
+          const Perceived a = perceive(*alone.executor, tower, taken), b = perceive(*shared.executor, tower, taken);
+          expect(same_bits(a.soft, b.soft)) << golden.kind << golden.name;
+        }
+    };
 
   "a percept does not depend on the one before it"_test = [] {
-    for (const link::Numeric numeric : {link::Numeric::exact, link::Numeric::fast}) {
+    for (const link::Numeric numeric : numerics()) {
       Loaded model(folder_of("ple"), {.numeric = numeric});
       const graph::Tower &eye = *model.program.graph->tower(Sense::vision), &ear = *model.program.graph->tower(Sense::audio);
       const Taken wide = picture("wide-3x200", 16), small = picture("rgb-48x64", 16), heard = sound(ear);
@@ -198,12 +238,27 @@ const suite<"towers"> towers = [] {
   };
 
   "the plan counts what towers work in, the larger of two"_test = [] {
-    Loaded both(folder_of("ple")), none(folder_of("moe"));
+    const link::Program both = Loaded::load(folder_of("ple"), {}), none = Loaded::load(folder_of("moe"), {});
     std::size_t most = 0;
-    for (const graph::Tower& tower : both.program.graph->towers)
+    for (const graph::Tower& tower : both.graph->towers)
       most = std::max(most, static_cast<std::size_t>(tower.segment.bytes(graph::Region::rows)) * tower.max_rows);
-    expect(both.program.plan.tower_bytes >= most && both.program.plan.tower_bytes < most + 4096);
-    expect(none.program.plan.tower_bytes == 0_u);
+    expect(both.plan.tower_bytes >= most && both.plan.tower_bytes < most + 4096);
+    expect(none.plan.tower_bytes == 0_u && none.plan.image_tokens == 0_i);
+  };
+
+  "what a tower works in is for the largest picture to come, and a larger one is refused"_test = [] {
+    const graph::Graph& graph = *Loaded::load(folder_of("dense"), {}).graph;
+    const auto row_bytes = static_cast<std::size_t>(graph.towers[0].segment.bytes(graph::Region::rows));
+    for (const auto& [budget, rows] : {std::pair{0, 1120 * 9}, {70, 70 * 9}, {1120, 1120 * 9}}) {
+      const link::MemoryPlan plan = Loaded::load(folder_of("dense"), {.image_tokens = budget}).plan;
+      expect(plan.tower_bytes >= rows * row_bytes && plan.tower_bytes < rows * row_bytes + 4096) << budget;
+    }
+    Loaded model(folder_of("dense"), {.image_tokens = 70});
+    const auto outcome = [&](std::int32_t rows, std::int32_t columns) {
+      std::vector<float> values(static_cast<std::size_t>(rows) * columns * 768), soft(static_cast<std::size_t>(rows / 3) * (columns / 3) * 128);
+      return outcome_of([&] { model.executor->perceive({Sense::vision, rows, columns, values}, soft); });
+    };
+    expect(outcome(3, 210) == "ok" && outcome(3, 213) == "usage");
   };
 };
 
