@@ -86,12 +86,11 @@ const suite<"metal rows"> rows = [] {
     }
 };
 
-// pebble's continuation of a prompt, with drafts by `source` (null: the assistant), k at a time; k = 0: none.
+// pebble's continuation of a prompt, with drafts by `source` (none: the assistant), k at a time; k = 0: none.
 Tokens continued(Loaded& model, const Tokens& prompt, const graph::Sampling& sampling, int tokens, int k,
-                 std::function<std::unique_ptr<decode::DraftSource>()> source = nullptr) {
+                 decode::Speculation::SourceKind source = {[] { return std::make_unique<decode::Assistant>(); }, {}}) {
   std::vector<decode::Speculation::SourceKind> sources;
-  if (!source) source = [] { return std::make_unique<decode::Assistant>(); };
-  if (k > 0) sources.push_back({source, {}});
+  if (k > 0) sources.push_back(std::move(source));
   decode::Speculation speculation(std::move(sources), k);
   decode::Session session(model.program, *model.executor);
   decode::GenerateOptions options{.max_tokens = tokens};
@@ -102,6 +101,8 @@ Tokens continued(Loaded& model, const Tokens& prompt, const graph::Sampling& sam
   while (const auto token = generation.next()) all.push_back(*token);
   return all;
 }
+
+const decode::Speculation::SourceKind kBlocks{[] { return std::make_unique<decode::DFlash>(8); }, {.block = true}};
 
 // A copy of the fixture whose tensors all begin at odd addresses: behind one byte that nobody asks for.
 void write_at_odd_addresses(const std::string& name, const TemporaryFolder& folder) {
@@ -142,8 +143,36 @@ const suite<"metal drafts"> drafts = [] {
     const Tokens plain = continued(model, prompt, penalties, few, 0);
     for (const auto& [kind, k] : {std::pair{TestDraftKind::random, 7}, {TestDraftKind::wrong, 3}})
       expect(continued(model, prompt, penalties, few, k,
-                       [&, kind = kind] { return std::make_unique<TestDrafts>(kind, plain, prompt.size(), model.program.graph->shape.vocab, 3); }) == plain)
+                       {[&, kind = kind] { return std::make_unique<TestDrafts>(kind, plain, prompt.size(), model.program.graph->shape.vocab, 3); },
+                        {}}) == plain)
           << "with drafts that are wrong";
+  };
+
+  "the same is said with and without blocks, by one drafter or two"_test = [] {
+    const Pair pair = fixture_pairs()[1];
+    Loaded model(pair.target, {.context_tokens = 256}, 1, pair.assistant, pair.dflash);
+    const Tokens prompt = random_tokens(200, 40);
+    const int many = kSlowBuild ? 10 : 30;
+    for (const graph::Sampling& sampling :
+         {graph::Sampling{}, graph::Sampling{.temperature = 0.9f, .top_k = 40, .top_p = 0.95f, .seed = 74},
+          graph::Sampling{.repetition = 1.2f, .frequency = 0.5f, .temperature = 0.7f, .seed = 75}}) {
+      const Tokens plain = continued(model, prompt, sampling, many, 0);
+      for (const int k : {2, 7}) expect(continued(model, prompt, sampling, many, k, kBlocks) == plain) << "blocks of" << k;
+    }
+    // Now by one, now by the other, now none for longer than features are kept.
+    const Tokens plain = continued(model, prompt, {}, kSlowBuild ? 30 : 120, 0);
+    decode::Session session(model.program, *model.executor);
+    session.prefill(prompt);
+    Tokens mixed{session.next()};
+    for (int round = 0; mixed.size() < plain.size(); ++round) {
+      const int k = round > 10 && round < 80 ? 0 : 1 + round % 7;
+      expect(fatal(session.begin_round({.count = k, .block = round % 3 != 1 && k > 0}, nullptr, {})));
+      const auto result = session.end_round();
+      const auto chosen = result.report.result.chosen();
+      mixed.insert(mixed.end(), chosen.begin(), chosen.end());
+    }
+    mixed.resize(plain.size());
+    expect(mixed == plain);
   };
 };
 
@@ -175,6 +204,7 @@ int dispatch_count(const graph::Graph& graph, graph::SegmentId id, int layer, in
   int count = 0;
   for (std::size_t i = 0; i < segment.steps.size(); ++i) {
     if (segment.steps[i].layer != layer || gpu::goes_with_last(segment, i)) continue;
+    if (segment.steps[i].op == graph::Op::keep_tap) continue;  // only where a drafter wants it
     gpu::BoundStep bound;
     bound.step = &segment.steps[i];
     bound.kv_ranges = kv_ranges;
@@ -237,6 +267,22 @@ const suite<"metal device"> device = [] {
     expect(session.length() > gpu::kKvRange);
     session.rollback(0);
     session.prefill_all(tokens, {});
+    expect(softmetal_message_count(kPipelines) == made && made > 0);
+  };
+
+  "no pipeline is made after the start for blocks either"_test = [] {
+    const Pair pair = fixture_pairs().front();
+    Loaded model(pair.target, {.context_tokens = 256}, 1, "", pair.dflash);
+    const auto made = softmetal_message_count(kPipelines);
+    decode::Session session(model.program, *model.executor);
+    session.prefill(random_tokens(200, 60));
+    for (int i = 0; i < 12; ++i) session.forward(Tokens{i});  // more rows than a round has
+    for (int k = 1; k < 8; ++k) {
+      expect(fatal(session.begin_round({.count = k, .block = true}, nullptr, {})));
+      session.end_round();
+    }
+    session.prefill(random_tokens(200, 10));
+    session.prefill_all(random_tokens(200, 10), {});
     expect(softmetal_message_count(kPipelines) == made && made > 0);
   };
 

@@ -1,4 +1,4 @@
-// Calls the sample kernel as the executor does: for the rows of a round, or for the one row of a draft step.
+// Calls the sample kernel as the executor does: for the rows of a round or a block, or for the one row of a draft step.
 #pragma once
 
 #include "metal/stage.hpp"
@@ -24,7 +24,7 @@ inline Ids choose(const Choosing& from, int threads = 0) {
   vocab = std::max(vocab, static_cast<int>(from.counts.size()));
 
   Stage stage(graph::Op::sample, {.n = {n}}, rows);
-  stage.params().rows = from.draft ? metal::layout::kOneRow : metal::layout::kAllRows;
+  stage.params().rows = from.draft ? metal::layout::kOneRow : from.block ? metal::layout::kBlockRows : metal::layout::kAllRows;
   stage.params().vocab = vocab;
   stage.in(0, from.logits);
   if (!from.lists.empty()) stage.in_ids(1, from.lists);
@@ -40,6 +40,7 @@ inline Ids choose(const Choosing& from, int threads = 0) {
   stage.bound().states = stage.hold(states);
   stage.run().slot = stage.run().seats[0].slot = from.slot;
   stage.run().seat_count = 1;
+  if (from.block) stage.run().block_rows = stage.run().seats[0].block.count = rows;
 
   Ids counts(static_cast<std::size_t>(vocab) * from.slot, 5);
   counts.insert(counts.end(), from.counts.begin(), from.counts.end());

@@ -87,6 +87,26 @@ suite<"sample on the device"> sample_suite = [] {
       }
   };
 
+  "the drafts of a block know neither each other nor masks"_test = [] {
+    Random random(10);
+    const int n = 60;
+    Sampling sampling{.repetition = 1.5f, .frequency = 0.7f, .temperature = 1.0f, .top_k = 30};
+    for (int drafts = 1; drafts <= 7; ++drafts) {
+      sampling.seed = random.bits();
+      Ids counts(n, 0), before;
+      for (int i = 0; i < 30; ++i) ++counts[random.below(n)];
+      for (int i = 0; i < 7; ++i) before.push_back(random.below(n));
+      const FloatRows logits = random_rows(random, drafts + 1, n, -3, 3);
+      const Ids chosen = choose({.logits = logits, .sampling = &sampling, .counts = counts, .masks = {std::vector<std::uint32_t>(2, 0x100)},
+                                 .emitted = 20, .drafts = before, .slot = 1, .block = true});
+      expect(is_untouched(std::bit_cast<float>(chosen[0])));
+      for (int i = 1; i <= drafts; ++i) {
+        const auto row = static_cast<std::size_t>(i);
+        expect(eq(chosen[row], choose_one(choose_on_device, logits[row], {}, sampling, {.index = 20 + i - 1}, counts))) << "draft" << i;
+      }
+    }
+  };
+
   "biases of one token add up in their order, and those of no token are skipped"_test = [] {
     const std::pair<std::int32_t, float> bias[] = {{3, 1e30f}, {-1, 50.0f}, {5, 2.0f},  {3, -1e30f}, {40, 50.0f},
                                                    {3, 1.0f},  {7, 4.0f},   {7, -5.0f}, {5, 0.5f},   {1 << 30, 50.0f}};

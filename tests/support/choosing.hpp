@@ -19,6 +19,7 @@ struct Choosing {
   Ids drafts{};                               // row r comes after the first r
   int slot = 0;
   bool draft = false;                         // a draft step: one row, after all the drafts, which sees no mask
+  bool block = false;                         // rows of a block, of which the first chooses nothing: they see neither drafts nor masks
 
   graph::SelectRow row(std::size_t r) const {
     const std::size_t before = draft ? drafts.size() : std::min(r, drafts.size());

@@ -256,6 +256,78 @@ Finding round_rows(Workbench& bench) {
   });
 }
 
+// One block of the second session, which sees positions from 40 on.
+void seat_block(StateStep& step, int drafts) {
+  step.run.block_rows = drafts + 1;
+  step.run.seats[0].block = {.context_begin = 40, .pending_begin = 0, .pending_end = 0, .first = 0, .count = drafts + 1};
+}
+
+Finding block_rows(Workbench& bench) {
+  Random random(8);
+  constexpr int kDrafts = 4, kMask = 4;
+  const RoundState state = some_state(random, 0);
+  StateStep step(bench, Op::round_rows, graph::RowSet::block, kDrafts + 1);
+  step.params.mask_token = kMask;
+  seat_block(step, kDrafts);
+  return examine_state(bench, [&] {
+    step.bound.row_table = bench.hold(std::vector<graph::Row>(2 * kRows));
+    return step.dispatches(state);
+  }, kDrafts + 1, [&] {
+    bool same = step.left(state);
+    const auto rows = bench.read<graph::Row>(step.bound.row_table, 2 * kRows);
+    for (int i = 0; i < 2 * kRows; ++i) {
+      const std::int32_t r = i % kRows, position = state.length + r;
+      const graph::Row expected{.slot = 1, .position = position, .token = r == 0 ? state.bonus : kMask,
+                                .block_end = i < kRows ? state.length + kDrafts : position, .begin = 40};
+      same = same && equal(rows[i], r <= kDrafts ? expected : graph::Row{});
+    }
+    return same;
+  });
+}
+
+Finding keep_block(Workbench& bench) {
+  Random random(9);
+  const RoundState state = some_state(random, 0);
+  RoundState expected = state;
+  expected.drafted = 3;
+  for (int i = 0; i < 3; ++i) expected.drafts[i] = 42 + i;
+  StateStep step(bench, Op::keep_block, graph::RowSet::block, 4);
+  seat_block(step, 3);
+  return examine_state(bench, [&] {
+    step.bound.in[0] = bench.hold(Ids{7, 42, 43, 44});
+    step.params.in[0] = {0, 4, 0};
+    return step.dispatches(state);
+  }, 4, [&] { return step.left(expected); });
+}
+
+// Features of positions that wait, around the end of their ring.
+Finding pending_rows(Workbench& bench) {
+  Random random(10);
+  constexpr int kWidth = 200, kBegin = graph::kPendingRows - 3, kCount = 7;
+  const auto rings = random.floats(2 * graph::kPendingRows * kWidth, -1.0f, 1.0f);
+  const RoundState state = some_state(random, 0);
+  StateStep step(bench, Op::round_rows, graph::RowSet::pending, kCount);
+  step.run.seats[0].block = {.context_begin = 0, .pending_begin = kBegin, .pending_end = kBegin + kCount, .first = 0, .count = 0};
+  return examine_state(bench, [&] {
+    step.bound.row_table = bench.hold(std::vector<graph::Row>(graph::kPendingRows));
+    step.bound.in[0] = bench.hold(rings);
+    step.params.in[0] = {graph::kPendingRows * kWidth * 4, kWidth * 4, 0};
+    step.bound.out[0] = bench.hold(std::vector<float>(kCount * kWidth));
+    step.params.out[0] = {0, kWidth * 4, 0};
+    return step.dispatches(state);
+  }, kCount, [&] {
+    bool same = step.left(state);
+    const auto rows = bench.read<graph::Row>(step.bound.row_table, kCount);
+    const auto features = bench.read<float>(step.bound.out[0], kCount * kWidth);
+    for (int i = 0; i < kCount; ++i) {
+      const int position = kBegin + i, from = (graph::kPendingRows + position % graph::kPendingRows) * kWidth;
+      same = same && equal(rows[i], {.slot = 1, .position = position, .block_end = position}) &&
+             std::equal(features.begin() + i * kWidth, features.begin() + (i + 1) * kWidth, rings.begin() + from);
+    }
+    return same;
+  });
+}
+
 Finding keep_draft(Workbench& bench) {
   Random random(5);
   const RoundState state = some_state(random, 2);
@@ -272,9 +344,14 @@ Finding keep_draft(Workbench& bench) {
 
 Finding accept(Workbench& bench) {
   Random random(6);
-  constexpr int kDrafted = 6, kAccepted = 3, kHidden = 300;
+  constexpr int kDrafted = 6, kAccepted = 3, kHidden = 300, kFeatures = 500, kRing = graph::kPendingRows * kFeatures;
   const RoundState state = some_state(random, kDrafted);
   const auto hidden = random.floats((kDrafted + 1) * kHidden, -1.0f, 1.0f);
+  const auto features = random.floats((kDrafted + 1) * kFeatures, -1.0f, 1.0f);
+  std::vector<float> expected_rings(2 * kRing);
+  for (int i = 0; i <= kAccepted; ++i)
+    std::copy_n(features.begin() + i * kFeatures, kFeatures,
+                expected_rings.begin() + kRing + (state.length + i) % graph::kPendingRows * kFeatures);
   Ids chosen(state.drafts.begin(), state.drafts.begin() + kDrafted + 1);
   chosen[kAccepted] = (chosen[kAccepted] + 1) % kVocab;
   chosen[0] = chosen[2] = state.drafts[0];
@@ -303,6 +380,10 @@ Finding accept(Workbench& bench) {
     step.params.in[1] = {0, kHidden * 4, 0};
     step.bound.out[0] = bench.hold(std::vector<float>(2 * kHidden));
     step.params.out[0] = {kHidden * 4, 0, 0};
+    step.bound.in[2] = bench.hold(features);
+    step.params.in[2] = {0, kFeatures * 4, 0};
+    step.bound.out[1] = bench.hold(std::vector<float>(2 * kRing));
+    step.params.out[1] = {kRing * 4, kFeatures * 4, 0};
     step.bound.counts = bench.hold(counts);
     step.bound.results = bench.hold(std::vector<graph::RoundResult>(2 * layout::kSeatsMax));
     return step.dispatches(before);
@@ -310,7 +391,7 @@ Finding accept(Workbench& bench) {
     const auto carry = bench.read<float>(step.bound.out[0], 2 * kHidden);
     const auto results = bench.read<graph::RoundResult>(step.bound.results, 2 * layout::kSeatsMax);
     const graph::RoundResult& result = results[layout::kSeatsMax];
-    return step.left(expected) && results[0].accepted == 0 && result.accepted == kAccepted &&
+    return step.left(expected) && bench.read<float>(step.bound.out[1], 2 * kRing) == expected_rings && results[0].accepted == 0 && result.accepted == kAccepted &&
            std::ranges::equal(result.chosen(), std::span(chosen).first(kAccepted + 1)) && bench.read<std::int32_t>(step.bound.counts, 2 * kVocab) == expected_counts &&
            std::equal(carry.begin() + kHidden, carry.end(), hidden.begin() + kAccepted * kHidden) &&
            std::all_of(carry.begin(), carry.begin() + kHidden, [](float x) { return x == 0; });
@@ -353,7 +434,10 @@ std::vector<Case> choice_cases() {
           {"sample with penalties and a mask", penalised},
           {"sample from a list", listed},
           {"round_rows", round_rows},
+          {"round_rows of a block", block_rows},
+          {"round_rows of what waits", pending_rows},
           {"keep_draft", keep_draft},
+          {"keep_block", keep_block},
           {"accept", accept},
           {"begin_run", begin_of_run}};
 }

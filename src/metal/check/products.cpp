@@ -50,6 +50,8 @@ Doubles product(const RandomMatrix& matrix, const Doubles& x, int expert = 0) {
   return y;
 }
 
+double silu(double x) { return x / (1 + std::exp(-x)); }
+
 Doubles gelu_mul(const RandomMatrix& gate, const RandomMatrix& up, const Doubles& x, int expert = 0) {
   Doubles y = product(gate, x, expert);
   const Doubles factors = product(up, x, expert);
@@ -92,6 +94,26 @@ Finding linear_gelu_mul(Workbench& bench, NumericClass numeric) {
   return trial.examine([&](int row) {
     Expected expected;
     expected.numbers(gelu_mul(gate, up, doubles(x[row])), kProductError);
+    return expected;
+  });
+}
+
+Finding linear_silu_mul(Workbench& bench) {
+  Random random(11);
+  constexpr int kRows = graph::kMaxVerifyRows;
+  const RandomMatrix gate(random, kAffine8, kRagged, kInputs), up(random, kAffine4, kRagged, kInputs);
+  Trial trial(bench, Op::linear_silu_mul, {.k = kInputs, .n = {kRagged}}, kRows);
+  const auto x = random.rows(kRows, kInputs, -0.2f, 0.2f);
+  trial.in(0, x);
+  trial.out(0, kRagged);
+  trial.matrix(0, gate);
+  trial.matrix(1, up);
+  return trial.examine([&](int row) {
+    Doubles y = product(gate, doubles(x[row]));
+    const Doubles factors = product(up, doubles(x[row]));
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] = silu(y[i]) * factors[i];
+    Expected expected;
+    expected.numbers(y, kProductError);
     return expected;
   });
 }
@@ -299,6 +321,7 @@ std::vector<Case> product_cases() {
   }
   for (const Storage& storage : storages())
     cases.push_back({"embed " + label(storage), [=](Workbench& bench) { return embed(bench, storage); }});
+  cases.push_back({"linear_silu_mul", linear_silu_mul});
   cases.push_back({"embed_pair", embed_pair});
   cases.push_back({"ple_inputs", ple_inputs});
   cases.push_back({"cluster_logits", cluster_logits});

@@ -79,6 +79,27 @@ Finding residual_norm(Workbench& bench, int outputs, bool scaled) {
   });
 }
 
+Finding add_norm(Workbench& bench, bool normed) {
+  Random random(8);
+  constexpr int kWidth = 640;
+  Trial trial(bench, Op::add_norm, {.n = {kWidth}, .epsilon = kEpsilon}, kRows);
+  const auto h = random.rows(kRows, kWidth, -30.0f, 30.0f), y = random.rows(kRows, kWidth);
+  const auto weight = random.floats(kWidth, -3.0f, 3.0f);
+  trial.stream(h);
+  trial.in(1, y);
+  if (normed) {
+    trial.out(1, kWidth);
+    trial.vector(0, weight);
+  }
+  return trial.examine([&](int row) {
+    const Doubles stream = sum(doubles(h[row]), doubles(y[row]));
+    Expected expected;
+    expected.numbers(stream, kNormError);
+    if (normed) expected.numbers(norm(stream, weight), kNormError);
+    return expected;
+  });
+}
+
 Finding moe_combine(Workbench& bench) {
   Random random(3);
   constexpr int kWidth = 320, kUsed = 4;
@@ -280,6 +301,61 @@ Finding qkv_norm_rope(Workbench& bench, bool owns_kv, bool values_are_keys, bool
   });
 }
 
+// Without queries: what makes the K/V of a context.
+Finding block_qkv(Workbench& bench, bool queries, bool bf16) {
+  Random random(9);
+  constexpr int kKvHeads = 2, kHeadDim = 128, kCapacity = 64;
+  constexpr float kScale = 0.0884f;
+  const int heads = queries ? 6 : 0;
+  Trial trial(bench, Op::block_qkv, {.heads = heads, .kv_heads = kKvHeads, .head_dim = kHeadDim, .scale = kScale, .epsilon = kEpsilon,
+                                     .owns_kv = true}, kRows);
+  for (graph::Row& row : trial.table) row.position += kCapacity - 3;  // the ring begins anew among them
+  const auto x = random.rows(kRows, (heads + 2 * kKvHeads) * kHeadDim), angles = random.rows(kRows, kHeadDim, -1.0f, 1.0f);
+  const auto norms = random.rows(2, kHeadDim);
+  trial.in(0, x);
+  trial.in(1, angles);
+  if (queries) {
+    trial.out(0, heads * kHeadDim);
+    trial.vector(0, norms[0]);
+  }
+  trial.vector(1, norms[1]);
+  const std::vector<float> nothing(kKvHeads * kCapacity * kHeadDim, NAN);
+  trial.kv(nothing, nothing, kCapacity, bf16);
+  return trial.examine([&](int row) {
+    const auto head = [&](int number) {
+      const auto begin = x[row].begin() + number * kHeadDim;
+      return Doubles(begin, begin + kHeadDim);
+    };
+    const auto kept = [&](Expected& expected, const Doubles& values) {
+      if (bf16) expected.each(values, 0x1.02p-8);
+      else expected.numbers(values, kNormError);
+    };
+    Expected expected;
+    for (int h = 0; h < heads; ++h) {
+      Doubles q = turned(head(h), norms[0], angles[row]);
+      for (double& value : q) value *= kScale;
+      expected.numbers(q, kNormError);
+    }
+    for (int h = 0; h < kKvHeads; ++h) kept(expected, turned(head(heads + h), norms[1], angles[row]));
+    for (int h = 0; h < kKvHeads; ++h) kept(expected, head(heads + kKvHeads + h));
+    return expected;
+  });
+}
+
+Finding keep_tap(Workbench& bench) {
+  Random random(10);
+  constexpr int kWidth = 300;
+  Trial trial(bench, Op::keep_tap, {.n = {kWidth}}, kRows);
+  const auto x = random.rows(kRows, kWidth);
+  trial.in(0, x);
+  trial.out(0, kWidth);
+  return trial.examine([&](int row) {
+    Expected expected;
+    expected.each(doubles(x[row]), 0);
+    return expected;
+  });
+}
+
 }  // namespace
 
 std::vector<Case> row_cases() {
@@ -287,6 +363,8 @@ std::vector<Case> row_cases() {
           {"rms_norm of 100", [](Workbench& bench) { return rms_norm(bench, 100); }},
           {"residual_norm without outputs", [](Workbench& bench) { return residual_norm(bench, 0, true); }},
           {"residual_norm with three outputs", [](Workbench& bench) { return residual_norm(bench, 3, false); }},
+          {"add_norm", [](Workbench& bench) { return add_norm(bench, false); }},
+          {"add_norm with a norm", [](Workbench& bench) { return add_norm(bench, true); }},
           {"moe_combine", moe_combine},
           {"route", route},
           {"linear_route", linear_route},
@@ -294,7 +372,10 @@ std::vector<Case> row_cases() {
           {"rope_angles", rope_angles},
           {"qkv_norm_rope", [](Workbench& bench) { return qkv_norm_rope(bench, true, false, false); }},
           {"qkv_norm_rope, bfloat16 K/V", [](Workbench& bench) { return qkv_norm_rope(bench, true, true, true); }},
-          {"qkv_norm_rope without K/V", [](Workbench& bench) { return qkv_norm_rope(bench, false, false, false); }}};
+          {"qkv_norm_rope without K/V", [](Workbench& bench) { return qkv_norm_rope(bench, false, false, false); }},
+          {"block_qkv", [](Workbench& bench) { return block_qkv(bench, true, false); }},
+          {"block_qkv of a context, bfloat16 K/V", [](Workbench& bench) { return block_qkv(bench, false, true); }},
+          {"keep_tap", keep_tap}};
 }
 
 }  // namespace lapidary::metal::check
