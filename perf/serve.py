@@ -9,6 +9,7 @@
 | streams | 1, 2, 4, 8 and 16 streams together, drafts chosen by the server against none |
 | silence | the longest silence of a stream while somebody's full-context prompt is read, against rounds and chunks |
 | first | time to the first token of a short prompt while 7 streams decode, against alone |
+| burst | one stream right after 16, against before them |
 | peers | 1, 4 and 8 streams against llama.cpp's server, on random weights; not run unless named (it builds that server and writes models) |
 
 Every line says for which share of the time the server's threads were ready but had no processor: above a few percent something else ran
@@ -220,6 +221,20 @@ def first(arguments):
     print(f"first token of a short prompt: {1e3 * alone:.1f} ms alone, {1e3 * among:.1f} ms while 7 decode: {(among - alone) / turn:.2f} turns of {1e3 * turn:.1f} ms more (goal 1.5); {noise}")
 
 
+def burst(arguments):
+    """The same text before and after: what was learnt in company must not be held against who is alone."""
+    ratios, noise = [], Noise()
+    with start(arguments, 16) as server:
+        for number in range(arguments.rounds + 1):
+            with noise.around(server):
+                before = play([chat(server, seed=number)])
+                play([chat(server, seed=100 + i) for i in range(16)])
+                after = play([chat(server, seed=number)])
+            if number:
+                ratios.append(after / before)
+    print(f"one stream after 16: {median_of(ratios):.2f} of before ({', '.join(f'{ratio:.2f}' for ratio in sorted(ratios))}); {noise}")
+
+
 # ---- against llama.cpp
 
 @contextlib.contextmanager
@@ -278,12 +293,12 @@ def peers(arguments):
             print(f"{model}, {count} streams: {ours:.1f} tok/s, llama.cpp {theirs:.1f}, {ours / theirs:.2f} (goal {goal})", flush=True)
 
 
-TESTS = {"one": one, "streams": streams, "silence": silence, "first": first, "peers": peers}
+TESTS = {"one": one, "streams": streams, "silence": silence, "first": first, "burst": burst, "peers": peers}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tests", nargs="*", default=["one", "streams", "silence", "first"], metavar="TEST")
+    parser.add_argument("tests", nargs="*", default=["one", "streams", "silence", "first", "burst"], metavar="TEST")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--model", default=str(PEBBLE))
     parser.add_argument("--peer-models", default="e2b,26b-a4b")
