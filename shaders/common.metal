@@ -26,6 +26,8 @@ inline int rows_of(constant Step& step, device const Run& run) {
                                      : run.row_count;
 }
 
+inline bool has_weight(constant Step& step, int i) { return (step.weights >> i & 1) != 0; }
+
 // The row of the row table that row r of the step is.
 inline Row row_of(constant Step& step, device const Run& run, device const Row* rows, int row) {
   return rows[step.rows == kOutputRows ? row + run.first_output : row];

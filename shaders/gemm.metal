@@ -63,6 +63,8 @@ inline void multiply_tile(Weights w, int first, int count, device const float* i
         decode(w, pack, matrix_row, i, half_number, decoded + 8 * half_number);
     }
     if (row_exists && k < kInputs) read_inputs(x, k, values);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) values[j] = clipped_input(w, values[j]);
     threadgroup_barrier(mem_flags::mem_threadgroup);  // all have used what is there
 #pragma unroll
     for (int j = 0; j < kPackInputs; ++j) weights_to[j / 8 * (kTileOutputs / 8) * kBlockFloats + j % 8 * 8] = decoded[j];
@@ -131,7 +133,8 @@ kernel void linear_prompt(constant Step& step [[buffer(0)]],
   for (int e = 0; e < kTileElements; ++e) {
     const TilePlace place = tile_place(thread_number, e);
     if (first_row + place.row >= rows || first + place.output >= step.n[matrix]) continue;
-    out_row(out, step.out[0], run, first_row + place.row)[before + first + place.output] = weights[place.at];
+    out_row(out, step.out[0], run, first_row + place.row)[before + first + place.output] =
+        clipped_product(step.matrix[matrix], weights[place.at]);
   }
 }
 
@@ -156,12 +159,13 @@ kernel void linear_gelu_mul_prompt(constant Step& step [[buffer(0)]],
   const Weights ups = weights_of(values1, scales1, biases1, step.matrix[1], kCoding1, kGroup1, kScaleType1);
   float gate[kTileElements];
   multiply_tile(gates, first, step.n[0], in, step, run, first_row, inputs, weights, thread_number, simd);
-  for (int e = 0; e < kTileElements; ++e) gate[e] = gelu(weights[tile_place(thread_number, e).at]);
+  for (int e = 0; e < kTileElements; ++e) gate[e] = gelu(clipped_product(step.matrix[0], weights[tile_place(thread_number, e).at]));
   multiply_tile(ups, first, step.n[0], in, step, run, first_row, inputs, weights, thread_number, simd);
   for (int e = 0; e < kTileElements; ++e) {
     const TilePlace place = tile_place(thread_number, e);
     if (first_row + place.row >= rows || first + place.output >= step.n[0]) continue;
-    out_row(out, step.out[0], run, first_row + place.row)[first + place.output] = gate[e] * weights[place.at];
+    out_row(out, step.out[0], run, first_row + place.row)[first + place.output] =
+        gate[e] * clipped_product(step.matrix[1], weights[place.at]);
   }
 }
 
@@ -211,5 +215,54 @@ kernel void linear_softcap_prompt(constant Step& step [[buffer(0)]],
     const TilePlace place = tile_place(thread_number, e);
     if (first_row + place.row >= rows || first + place.output >= step.n[0]) continue;
     out_row(out, step.out[0], run, first_row + place.row)[first + place.output] = softcap(weights[place.at], step.scale);
+  }
+}
+
+kernel void linear_bias_prompt(constant Step& step [[buffer(0)]],
+                               device const Run& run [[buffer(1)]],
+                               device const float* in [[buffer(4)]],
+                               device float* out [[buffer(8)]],
+                               device const uchar* values [[buffer(12)]],
+                               device const uchar* scales [[buffer(13)]],
+                               device const uchar* biases [[buffer(14)]],
+                               device const float* added [[buffer(15)]],
+                               uint3 group [[threadgroup_position_in_grid]],
+                               uint thread_number [[thread_index_in_threadgroup]],
+                               uint simd [[simdgroup_index_in_threadgroup]]) {
+  threadgroup float4 inputs[kInputBlocks * kBlockFloats / 4];
+  threadgroup float weights[kWeightBlocks * kBlockFloats];
+  const int rows = rows_of(step, run), first_row = int(group.y) * kTileRows, first = int(group.x) * kTileOutputs;
+  if (first_row >= rows) return;
+  const Weights w = weights_of(values, scales, biases, step.matrix[0], kCoding0, kGroup0, kScaleType0);
+  multiply_tile(w, first, step.n[0], in, step, run, first_row, inputs, weights, thread_number, simd);
+  for (int e = 0; e < kTileElements; ++e) {
+    const TilePlace place = tile_place(thread_number, e);
+    if (first_row + place.row >= rows || first + place.output >= step.n[0]) continue;
+    const float y = clipped_product(step.matrix[0], weights[place.at]);
+    out_row(out, step.out[0], run, first_row + place.row)[first + place.output] = y + added[first + place.output];
+  }
+}
+
+kernel void linear_silu_prompt(constant Step& step [[buffer(0)]],
+                               device const Run& run [[buffer(1)]],
+                               device const float* in [[buffer(4)]],
+                               device float* out [[buffer(8)]],
+                               device const uchar* values [[buffer(12)]],
+                               device const uchar* scales [[buffer(13)]],
+                               device const uchar* biases [[buffer(14)]],
+                               uint3 group [[threadgroup_position_in_grid]],
+                               uint thread_number [[thread_index_in_threadgroup]],
+                               uint simd [[simdgroup_index_in_threadgroup]]) {
+  threadgroup float4 inputs[kInputBlocks * kBlockFloats / 4];
+  threadgroup float weights[kWeightBlocks * kBlockFloats];
+  const int rows = rows_of(step, run), first_row = int(group.y) * kTileRows, first = int(group.x) * kTileOutputs;
+  if (first_row >= rows) return;
+  const Weights w = weights_of(values, scales, biases, step.matrix[0], kCoding0, kGroup0, kScaleType0);
+  multiply_tile(w, first, step.n[0], in, step, run, first_row, inputs, weights, thread_number, simd);
+  for (int e = 0; e < kTileElements; ++e) {
+    const TilePlace place = tile_place(thread_number, e);
+    if (first_row + place.row >= rows || first + place.output >= step.n[0]) continue;
+    const float y = clipped_product(step.matrix[0], weights[place.at]);
+    out_row(out, step.out[0], run, first_row + place.row)[first + place.output] = y * sigmoid(y);
   }
 }

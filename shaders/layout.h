@@ -52,6 +52,8 @@ struct MatrixLayout {
   ulong scale_expert_bytes;
   uint row_bytes;
   uint scale_row_bytes;
+  float input_min, input_max;    // of a clipped one: bounds of its inputs,
+  float output_min, output_max;  // and of its products
 };
 
 // How the values of a matrix are stored; the first three also what its scales and biases are.
@@ -78,7 +80,7 @@ struct Step {
   ulong kv_slot_bytes;      // from one session slot to the next
   int rows;                 // RowsOfStep
   int kv_capacity;
-  int has_scalar;           // residual_norm: the factor w1 is there
+  int weights;              // bit i: weight i is there
   int vocab;                // sample, accept: tokens that a session's counts are of
   int mask_token;           // round_rows of a block
   LAPIDARY_DIMS(NUMBER, NUMBERS, REAL, NUMBER)
@@ -140,5 +142,7 @@ struct Run {
   int seat_count;
   int block_rows;           // of all blocks
   int waiting_rows;         // of the session whose context is being made
+  int columns;              // of a tower: patches of a row of the picture,
+  int input_rows;           // and rows of the input where a row sees others
   RunSeat seats[kSeatsMax];
 };

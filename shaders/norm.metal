@@ -72,7 +72,42 @@ kernel void rms_norm(constant Step& step [[buffer(0)]], device const Run& run [[
   float x[kMaxHeld];
   hold(x, in_row(in, step.in[0], run, row), index);
   const float factor = inverse_rms(sum_of_group(squares(x), sums, lane, simd, simds), kNormWidth, step.epsilon);
-  store_normed(out_row(out, step.out[0], run, row), x, factor, weight, 1.0f, index);
+  if (has_weight(step, 0)) {
+    store_normed(out_row(out, step.out[0], run, row), x, factor, weight, 1.0f, index);
+    return;
+  }
+#pragma unroll
+  for (int j = 0; j < kMaxHeld; ++j)
+    if (has_element(j)) x[j] *= factor;
+  store_held(out_row(out, step.out[0], run, row), x, index);
+}
+
+kernel void layer_norm(constant Step& step [[buffer(0)]], device const Run& run [[buffer(1)]],
+                       device const float* in [[buffer(4)]], device float* out [[buffer(8)]],
+                       device const float* weight [[buffer(12)]], device const float* bias [[buffer(15)]],
+                       uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
+                       uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]],
+                       uint simds [[simdgroups_per_threadgroup]]) {
+  threadgroup float sums[2][kMaxSimds];
+  const int row = int(group.y);
+  if (row >= rows_of(step, run)) return;
+  float x[kMaxHeld];
+  hold(x, in_row(in, step.in[0], run, row), index);
+  float sum = 0.0f;
+#pragma unroll
+  for (int j = 0; j < kMaxHeld; ++j)
+    if (has_element(j)) sum += x[j];
+  const float mean = sum_of_group(sum, sums[0], lane, simd, simds) / float(kNormWidth);
+#pragma unroll
+  for (int j = 0; j < kMaxHeld; ++j)
+    if (has_element(j) && j * kNormThreads + int(index) < kNormWidth) x[j] -= mean;
+  const float factor = inverse_rms(sum_of_group(squares(x), sums[1], lane, simd, simds), kNormWidth, step.epsilon);
+  device float* normed = out_row(out, step.out[0], run, row);
+#pragma unroll
+  for (int j = 0; j < kMaxHeld; ++j) {
+    const int i = j * kNormThreads + int(index);
+    if (has_element(j) && i < kNormWidth) normed[i] = fma(x[j] * factor, weight[i], bias[i]);
+  }
 }
 
 // kOutputs counts h too.
@@ -117,9 +152,9 @@ kernel void residual_norm(constant Step& step [[buffer(0)]], device const Run& r
   hold(weight, post_norm, index);
   hold(h, stream, index);
 
-  const float layer_factor = step.has_scalar ? scalar[0] : 1.0f;
+  const float layer_factor = has_weight(step, 1) ? scalar[0] : 1.0f, part = step.scale2 == 0.0f ? 1.0f : step.scale2;
   const float update_factor =
-      inverse_rms(sum_of_group(squares(update), sums[0], lane, simd, simds), kNormWidth, step.epsilon);
+      inverse_rms(sum_of_group(squares(update), sums[0], lane, simd, simds), kNormWidth, step.epsilon) * part;
 #pragma unroll
   for (int j = 0; j < kMaxHeld; ++j)
     if (has_element(j)) h[j] = fma(update[j] * update_factor, weight[j], h[j]) * layer_factor;

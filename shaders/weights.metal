@@ -11,12 +11,14 @@ constant int kScaleType1 [[function_constant(22)]];
 constant int kCoding2 [[function_constant(24)]];
 constant int kGroup2 [[function_constant(25)]];
 constant int kScaleType2 [[function_constant(26)]];
+constant int kClipped [[function_constant(28)]];     // of a prompt: some matrix has bounds
 
 struct Weights {
   device const uchar* values;
   device const uchar* scales;
   device const uchar* biases;
   uint row_bytes, scale_row_bytes;
+  float input_min, input_max;
   int coding, group, scale_type;
 };
 
@@ -28,6 +30,8 @@ inline Weights weights_of(device const uchar* values, device const uchar* scales
   w.biases = biases;
   w.row_bytes = layout.row_bytes;
   w.scale_row_bytes = layout.scale_row_bytes;
+  w.input_min = layout.input_min;
+  w.input_max = layout.input_max;
   w.coding = coding;
   w.group = group;
   w.scale_type = scale_type;
@@ -240,4 +244,10 @@ inline void read_inputs(device const float* x, int i, thread float* to) {
     to[j] = low[j];
     to[j + 4] = high[j];
   }
+}
+
+// Within the bounds of a matrix that has some.
+inline float clipped_input(Weights w, float x) { return kClipped ? clamp(x, w.input_min, w.input_max) : x; }
+inline float clipped_product(constant MatrixLayout& layout, float y) {
+  return kClipped ? clamp(y, layout.output_min, layout.output_max) : y;
 }

@@ -36,11 +36,16 @@ int coding_of(const Storage& storage) {
   return layout::kPlainF32;
 }
 
+bool clips(const BoundStep& bound) {
+  return std::ranges::any_of(bound.matrices, [](const BoundMatrix& one) { return one.matrix && one.matrix->clip != link::Clip{}; });
+}
+
 Dispatch linear_product(const BoundStep& bound) {
   const graph::Step& step = *bound.step;
   const bool prompt = bound.numeric == NumericClass::prompt;
   const std::string name(graph::name_of(step.op));
   Dispatch dispatch = with_matrices(prompt ? name + "_prompt" : name, bound);
+  assert((prompt || !clips(bound)) && "rounds have no clipped matrices");
   const int tile = prompt ? layout::kTileOutputs : layout::kGroupOutputs;
   dispatch.groups_x = tiles_of(step.dims.n[0], tile);
   // The other matrices of `linear` follow the first.
@@ -60,6 +65,7 @@ Dispatch with_matrices(std::string name, const BoundStep& bound) {
   dispatch.kernel = std::move(name);
   dispatch.bindings = bindings_of(bound);
   dispatch.constants.push_back({kInputsConstant, bound.matrices[0].matrix->cols});
+  dispatch.constants.push_back({kClippedConstant, clips(bound)});
   // A kernel has all its arguments: what a storage or a step does not need is something else that is there.
   for (int i = 0; i < graph::info_of(bound.step->op).weight_count(graph::WeightUse::matrix); ++i) {
     const BoundMatrix& bound_matrix = bound.matrices[bound.step->weights[i] != graph::kNone ? i : 0];
@@ -91,7 +97,9 @@ std::vector<Dispatch> product(const BoundStep& bound) {
     case Op::linear_gelu_mul:
     case Op::linear_silu_mul:
     case Op::linear_gelu_gate:
-    case Op::linear_softcap: return {linear_product(bound)};
+    case Op::linear_softcap:
+    case Op::linear_bias:
+    case Op::linear_silu: return {linear_product(bound)};
     case Op::expert_gelu_mul:
     case Op::expert_linear: return {expert_product(bound)};
     default: return {lookup(bound)};

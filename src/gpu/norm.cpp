@@ -43,8 +43,10 @@ std::vector<Dispatch> norm(const BoundStep& bound) {
   switch (bound.step->op) {
     case Op::rms_norm:
     case Op::residual_norm:
-    case Op::add_norm:
     case Op::moe_combine:
+    case Op::layer_norm:
+    case Op::add_norm:
+    case Op::glu_conv:
       dispatch.threads = norm_threads(d.n[0]);
       dispatch.constants = norm_constants(bound, dispatch.threads);
       break;

@@ -36,6 +36,8 @@ std::vector<Dispatch> dispatches_of(const BoundStep& bound) {
     case Op::linear_silu_mul:
     case Op::linear_gelu_gate:
     case Op::linear_softcap:
+    case Op::linear_bias:
+    case Op::linear_silu:
     case Op::expert_gelu_mul:
     case Op::expert_linear:
     case Op::cluster_logits: return product(bound);
@@ -44,10 +46,12 @@ std::vector<Dispatch> dispatches_of(const BoundStep& bound) {
     case Op::qkv_norm_rope:
     case Op::block_qkv:
     case Op::residual_norm:
-    case Op::add_norm:
     case Op::moe_combine:
     case Op::route:
-    case Op::top: return norm(bound);
+    case Op::top:
+    case Op::layer_norm:
+    case Op::add_norm:
+    case Op::glu_conv: return norm(bound);
     case Op::attention: return attention(bound);
     case Op::round_rows:
     case Op::sample:
@@ -55,20 +59,15 @@ std::vector<Dispatch> dispatches_of(const BoundStep& bound) {
     case Op::keep_block:
     case Op::accept:
     case Op::keep_tap: return choice(bound);
-    // Of towers, which no GPU runs: its executor refuses to perceive.
     case Op::scale_shift:
     case Op::add_positions:
     case Op::grid_angles:
     case Op::qkv_grid_rope:
     case Op::attention_all:
     case Op::pool:
-    case Op::layer_norm:
-    case Op::linear_bias:
-    case Op::linear_silu:
     case Op::conv_norm_relu:
     case Op::distance_waves:
-    case Op::local_attention:
-    case Op::glu_conv: break;
+    case Op::local_attention: return tower(bound);
   }
   assert(false && "no such op");
   return {};
@@ -109,8 +108,14 @@ layout::Step params_of(const graph::Step& step) {
   layout::Step params{};
   params.rows = rows_of(step.rows);
   graph::for_each_dim([](const char*, auto& to, const auto& from) { assign(to, from); }, params, step.dims);
-  params.has_scalar = step.op == Op::residual_norm && step.weights[1] != graph::kNone;
+  for (std::size_t i = 0; i < step.weights.size(); ++i) params.weights |= (step.weights[i] != graph::kNone) << i;
   return params;
+}
+
+layout::MatrixLayout layout_of(const link::Matrix& matrix) {
+  const link::Clip& clip = matrix.clip;
+  return {matrix.expert_bytes, matrix.scale_expert_bytes, static_cast<std::uint32_t>(matrix.row_bytes),
+          static_cast<std::uint32_t>(matrix.scale_row_bytes), clip.input_min, clip.input_max, clip.output_min, clip.output_max};
 }
 
 std::vector<Binding> bindings_of(const BoundStep& bound) {

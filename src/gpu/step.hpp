@@ -32,6 +32,7 @@ struct BoundMatrix {
 };
 
 // Rows of a prompt and rows of a round are two numeric classes: a row goes through the same kernels whatever other rows there are.
+// Those of towers are as those of prompts.
 enum class NumericClass : std::uint8_t { round, prompt };
 
 struct BoundStep {
@@ -93,15 +94,17 @@ layout::RowsOfStep rows_of(graph::RowSet rows);
 
 // The parameters of a step as its dims say them; where its operands, matrices and K/V lie is not in there.
 layout::Step params_of(const graph::Step& step);
+layout::MatrixLayout layout_of(const link::Matrix& matrix);
 
 // By op. One step is one dispatch but for long contexts (attention), rows that wait (round_rows) and what goes together.
 std::vector<Dispatch> dispatches_of(const BoundStep& bound);
 
-// The families: linear.cpp (products, experts, lookups), norm.cpp, attention.cpp, sample.cpp.
+// The families: linear.cpp (products, experts, lookups), norm.cpp, attention.cpp, sample.cpp, tower.cpp.
 std::vector<Dispatch> product(const BoundStep& bound);     // linear*, expert_*, cluster_logits, embed, embed_pair, ple_inputs
-std::vector<Dispatch> norm(const BoundStep& bound);        // *_norm, rope_angles, qkv_norm_rope, block_qkv, moe_combine, route, top
+std::vector<Dispatch> norm(const BoundStep& bound);        // *_norm, rope_angles, qkv_norm_rope, block_qkv, moe_combine, route, top, glu_conv
 std::vector<Dispatch> attention(const BoundStep& bound);   // two dispatches when kv_ranges > 1, the second waits for the first
 std::vector<Dispatch> choice(const BoundStep& bound);      // round_rows, sample, keep_*, accept; two dispatches fetch what waits
+std::vector<Dispatch> tower(const BoundStep& bound);       // what else towers have
 
 // A choice of experts keeps one simdgroup busy for each row, and the device waits. So in a round it goes together with the
 // product that stands before it in the segment, where it need not wait for that: both steps are one dispatch.

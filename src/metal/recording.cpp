@@ -45,8 +45,7 @@ Recorder::Recorder(Gpu& gpu, const link::Program& program, const Weights& weight
       for (const graph::WeightId weight : step.weights) {
         const link::Matrix* matrix = weight == graph::kNone ? nullptr : weights.matrix(weight).matrix;
         if (!matrix) continue;
-        params.matrix[matrices++] = {matrix->expert_bytes, matrix->scale_expert_bytes, static_cast<std::uint32_t>(matrix->row_bytes),
-                                     static_cast<std::uint32_t>(matrix->scale_row_bytes)};
+        params.matrix[matrices++] = layout_of(*matrix);
       }
       params.kv_capacity = program.plan.kv[static_cast<std::size_t>(step.dims.kv_layer)].capacity;
       params.kv_slot_bytes = program.plan.session_bytes;

@@ -9,9 +9,8 @@
 #include "cpu/tower_kernels.hpp"
 #include "link/kv.hpp"
 #include "numeric/bf16.hpp"
-#include "reference/tower.hpp"
 #include "support/linear_tolerance.hpp"
-#include "support/random_weights.hpp"
+#include "support/tower_cases.hpp"
 
 namespace lapidary::test {
 namespace {
@@ -20,36 +19,12 @@ using namespace boost::ut;
 using reference::Table;
 using reference::Vector;
 
-Table table(const FloatRows& rows) {
-  Table all;
-  for (const auto& row : rows) all.push_back(doubles(row));
-  return all;
-}
-
-void expect_near(const FloatRows& got, const Table& expected, double error) {
-  expect(fatal(got.size() == expected.size()));
-  double worst = 0.0;
-  for (std::size_t r = 0; r < got.size(); ++r) {
-    expect(fatal(got[r].size() == expected[r].size()));
-    for (std::size_t i = 0; i < got[r].size(); ++i) {
-      const double off = std::abs(got[r][i] - expected[r][i]);
-      worst = std::isnan(off) ? INFINITY : std::max(worst, off / (1.0 + std::abs(expected[r][i])));
-    }
-  }
-  expect(worst <= error) << worst;
-}
-
-void expect_same(const FloatRows& a, const FloatRows& b) {
-  expect(fatal(a.size() == b.size()));
-  for (std::size_t r = 0; r < a.size(); ++r) expect(same_bits(a[r], b[r])) << "row" << r;
-}
-
-// Runs a kernel in one part and in several: the bits are the same. Returns them.
+// Runs a kernel in one part and in several, over an output that begins as `begins`: the bits are the same. Returns them.
 template <class Kernel>
-FloatRows in_any_parts(int rows, int width, Kernel kernel) {
+FloatRows in_any_parts(const RowBuffer& begins, Kernel kernel) {
   FloatRows first;
   for (const int parts : {1, 2, 3}) {
-    RowBuffer out(rows, width);
+    RowBuffer out = begins;
     in_parts(parts, [&](cpu::Part part) { kernel(out.out(), part); });
     if (first.empty()) first = out.rows();
     else expect_same(out.rows(), first);
@@ -57,188 +32,92 @@ FloatRows in_any_parts(int rows, int width, Kernel kernel) {
   return first;
 }
 
-// [rows * columns], row by row, to the layout of a table of weights
-std::vector<float> joined(const FloatRows& rows) {
-  std::vector<float> all;
-  for (const auto& row : rows) all.insert(all.end(), row.begin(), row.end());
-  return all;
-}
+const float* data_of(const std::vector<float>& values) { return values.empty() ? nullptr : values.data(); }
 
-const suite<"kernels of vision"> vision = [] {
-  "scale_shift"_test = [] {
-    Random random(1);
-    const FloatRows x = random_rows(random, 7, 45);
-    const RowBuffer in(x);
-    const FloatRows got = in_any_parts(7, 45, [&](cpu::Out out, cpu::Part part) { cpu::scale_shift(7, in.in(), 45, 2.0f, -1.0f, out, part); });
-    Table expected = table(x);
-    for (Vector& row : expected)
-      for (double& value : row) value = 2 * value - 1;
-    expect_near(got, expected, 1e-6);
-  };
-
-  "add_positions finds column and row in either layout of the table"_test = [] {
-    Random random(2);
-    const int columns = 5, rows = 15, n = 300, positions = 9;
-    for (const Storage& storage : plain_storages())
-      for (const bool inside : {false, true}) {
-        const RandomMatrix weights(random, storage, 2 * positions, n);
-        const FloatRows h = random_rows(random, rows, n);
-        FloatRows first;
-        for (const int parts : {1, 3}) {
-          RowBuffer buffer(h);
-          in_parts(parts, [&](cpu::Part part) { cpu::add_positions(rows, columns, weights.view(), inside, buffer.out(), part); });
-          if (first.empty()) first = buffer.rows();
-          else expect_same(buffer.rows(), first);
-        }
-        Table expected, whole;
-        for (int r = 0; r < 2 * positions; ++r) whole.push_back(reference::dequantise_row(weights.view(), r));
-        for (int r = 0; r < rows; ++r) expected.push_back(reference::add_positions(doubles(h[r]), whole, r % columns, r / columns, inside));
-        expect_near(first, expected, 1e-6);
-      }
-  };
-
-  "grid_angles and qkv_grid_rope turn halves of a head by column and by row"_test = [] {
-    Random random(3);
-    for (const auto& [heads, d] : {std::pair{2, 32}, {12, 64}, {3, 72}, {1, 8}}) {
-      const int rows = 9, columns = 3;
-      std::vector<float> frequencies;
-      for (int i = 0; i < d / 4; ++i) frequencies.push_back(static_cast<float>(std::pow(100.0, -4.0 * i / d)));
-      const FloatRows angles = in_any_parts(rows, d, [&](cpu::Out out, cpu::Part part) { cpu::grid_angles(rows, columns, frequencies, out, part); });
-      Table expected_angles;
-      for (int r = 0; r < rows; ++r) expected_angles.push_back(reference::grid_angles(r % columns, r / columns, frequencies));
-      expect_near(angles, expected_angles, 1e-6);
-
-      const FloatRows qkv = random_rows(random, rows, 3 * heads * d);
-      const std::vector<float> q_norm = random.floats(d, 0.5, 1.5), k_norm = random.floats(d, 0.5, 1.5);
+const TowerKernels kKernels{
+    .scale_shift = [](const FloatRows& x, float scale, float shift) {
+      const int rows = count_of(x), n = count_of(x[0]);
+      const RowBuffer in(x);
+      return in_any_parts({rows, n}, [&](cpu::Out out, cpu::Part part) { cpu::scale_shift(rows, in.in(), n, scale, shift, out, part); });
+    },
+    .add_positions = [](const FloatRows& h, int columns, const link::Matrix& table, bool axis_inside) {
+      return in_any_parts(RowBuffer(h), [&](cpu::Out out, cpu::Part part) { cpu::add_positions(count_of(h), columns, table, axis_inside, out, part); });
+    },
+    .grid_angles = [](int rows, int columns, const std::vector<float>& frequencies) {
+      return in_any_parts({rows, 4 * count_of(frequencies)}, [&](cpu::Out out, cpu::Part part) { cpu::grid_angles(rows, columns, frequencies, out, part); });
+    },
+    .qkv_grid_rope = [](const FloatRows& qkv, const FloatRows& angles, const std::vector<float>& q_norm, const std::vector<float>& k_norm) {
+      const int rows = count_of(qkv), width = count_of(qkv[0]), d = count_of(q_norm);
       const RowBuffer in(qkv), turns(angles);
-      const FloatRows got = in_any_parts(rows, 3 * heads * d, [&, heads = heads, d = d](cpu::Out out, cpu::Part part) {
-        cpu::qkv_grid_rope(rows, in.in(), turns.in(), q_norm.data(), k_norm.data(), heads, d, kEpsilon, out, part);
+      return in_any_parts({rows, width}, [&](cpu::Out out, cpu::Part part) {
+        cpu::qkv_grid_rope(rows, in.in(), turns.in(), q_norm.data(), k_norm.data(), width / 3 / d, d, kEpsilon, out, part);
       });
-      Table expected;
-      for (int r = 0; r < rows; ++r)
-        expected.push_back(reference::qkv_grid_rope(doubles(qkv[r]), doubles(angles[r]), doubles(q_norm), doubles(k_norm), kEpsilon));
-      expect_near(got, expected, 2e-6);
-    }
-  };
-
-  "pool takes the mean of cells, with and without a standard"_test = [] {
-    Random random(4);
-    const int rows = 6, columns = 9, side = 3, n = 40, cells = 6;
-    const FloatRows x = random_rows(random, rows * columns, n);
-    const RowBuffer in(x);
-    const std::vector<float> bias = random.floats(n, -1, 1), factor = random.floats(n, 0.5, 2);
-    for (const bool standardised : {false, true}) {
-      const FloatRows got = in_any_parts(cells, n, [&](cpu::Out out, cpu::Part part) {
-        cpu::pool(cells, columns, side, in.in(), standardised ? bias.data() : nullptr, standardised ? factor.data() : nullptr, n, 6.3f, out, part);
-      });
-      const Vector none;
-      expect_near(got, reference::pool(table(x), rows, columns, side, 6.3f, standardised ? doubles(bias) : none, standardised ? doubles(factor) : none),
-                  2e-6);
-    }
-  };
-
-  "layer_norm, and add_norm with and without its second output"_test = [] {
-    Random random(5);
-    for (const int n : {8, 33, 6912}) {
-      const FloatRows x = random_rows(random, 5, n, -1, 4);
-      const std::vector<float> weight = random.floats(n, 0.5, 1.5), bias = random.floats(n, -1, 1);
+    },
+    .pool = [](const FloatRows& x, int columns, int side, float scale, const std::vector<float>& bias, const std::vector<float>& factor) {
+      const int cells = count_of(x) / side / side, n = count_of(x[0]);
       const RowBuffer in(x);
-      const FloatRows got = in_any_parts(5, n, [&](cpu::Out out, cpu::Part part) {
-        cpu::layer_norm(5, in.in(), weight.data(), bias.data(), n, 1e-5f, out, part);
+      return in_any_parts({cells, n}, [&](cpu::Out out, cpu::Part part) {
+        cpu::pool(cells, columns, side, in.in(), data_of(bias), data_of(factor), n, scale, out, part);
       });
-      Table expected;
-      for (const auto& row : x) expected.push_back(reference::layer_norm(doubles(row), doubles(weight), doubles(bias), 1e-5));
-      expect_near(got, expected, 3e-6);
-
-      const FloatRows h = random_rows(random, 5, n);
-      RowBuffer residual(h), alone(h), normed(5, n);
-      in_parts(3, [&](cpu::Part part) { cpu::add_norm(5, residual.out(), in.in(), weight.data(), n, kEpsilon, normed.out(), part); });
-      in_parts(2, [&](cpu::Part part) { cpu::add_norm(5, alone.out(), in.in(), nullptr, n, kEpsilon, {}, part); });
-      Table sums, norms;
-      for (std::size_t r = 0; r < h.size(); ++r) {
-        Vector sum = doubles(h[r]);
-        for (int i = 0; i < n; ++i) sum[i] += x[r][i];
-        norms.push_back(reference::rms_norm(sum, doubles(weight), kEpsilon));
-        sums.push_back(std::move(sum));
-      }
-      expect_near(residual.rows(), sums, 1e-6);
-      expect_near(normed.rows(), norms, 2e-6);
-      expect_same(alone.rows(), residual.rows());
-    }
-  };
-
-  "rms_norm without a weight, and residual_norm of a part of its update"_test = [] {
-    Random random(6);
-    const int n = 96;
-    const FloatRows x = random_rows(random, 4, n), h = random_rows(random, 4, n);
-    const std::vector<float> weight = random.floats(n, 0.5, 1.5);
-    const RowBuffer in(x);
-    const FloatRows got = in_any_parts(4, n, [&](cpu::Out out, cpu::Part part) { cpu::rms_norm(4, in.in(), nullptr, n, kEpsilon, out, part); });
-    RowBuffer residual(h);
-    cpu::residual_norm(4, residual.out(), in.in(), weight.data(), nullptr, n, kEpsilon, {}, {}, 0.5f);
-    Table norms, residuals;
-    for (std::size_t r = 0; r < x.size(); ++r) {
-      norms.push_back(reference::rms(doubles(x[r]), kEpsilon));
-      residuals.push_back(reference::residual(doubles(h[r]), doubles(x[r]), doubles(weight), 1.0, kEpsilon, 0.5));
-    }
-    expect_near(got, norms, 1e-6);
-    expect_near(residual.rows(), residuals, 1e-6);
-  };
-};
-
-const suite<"kernels of audio"> audio = [] {
-  "conv_norm_relu halves frames and bands, with zeros around them"_test = [] {
-    Random random(7);
-    for (const auto& [frames, bands, inputs, channels] :
-         {std::array{1, 8, 1, 8}, {2, 8, 1, 40}, {7, 8, 8, 16}, {6, 16, 24, 8}, {5, 128, 1, 128}}) {
-      const FloatRows x = random_rows(random, frames, bands * inputs), kernel = random_rows(random, 9 * inputs, channels, -0.3, 0.3);
-      const std::vector<float> norm = random.floats(channels, 0.5, 1.5), weights = joined(kernel);
+    },
+    .layer_norm = [](const FloatRows& x, const std::vector<float>& weight, const std::vector<float>& bias, float epsilon) {
+      const int rows = count_of(x), n = count_of(weight);
       const RowBuffer in(x);
-      const int rows = (frames - 1) / 2 + 1;
-      const FloatRows got = in_any_parts(rows, bands / 2 * channels, [&, frames = frames, bands = bands, inputs = inputs, channels = channels](
-                                                                         cpu::Out out, cpu::Part part) {
+      return in_any_parts({rows, n}, [&](cpu::Out out, cpu::Part part) {
+        cpu::layer_norm(rows, in.in(), weight.data(), bias.data(), n, epsilon, out, part);
+      });
+    },
+    .add_norm = [](const FloatRows& h, const FloatRows& y, const std::vector<float>& weight) {
+      const int rows = count_of(h), n = count_of(h[0]);
+      const RowBuffer in(y);
+      RowBuffer normed(rows, n);
+      FloatRows all = in_any_parts(RowBuffer(h), [&](cpu::Out out, cpu::Part part) {
+        cpu::add_norm(rows, out, in.in(), data_of(weight), n, kEpsilon, weight.empty() ? cpu::Out{} : normed.out(), part);
+      });
+      if (!weight.empty()) append_rows(all, normed.rows());
+      return all;
+    },
+    .rms = [](const FloatRows& x) {
+      const int rows = count_of(x), n = count_of(x[0]);
+      const RowBuffer in(x);
+      return in_any_parts({rows, n}, [&](cpu::Out out, cpu::Part part) { cpu::rms_norm(rows, in.in(), nullptr, n, kEpsilon, out, part); });
+    },
+    .residual_part = [](const FloatRows& h, const FloatRows& y, const std::vector<float>& weight, float part_of_update) {
+      const RowBuffer in(y);
+      return in_any_parts(RowBuffer(h), [&](cpu::Out out, cpu::Part part) {
+        cpu::residual_norm(count_of(h), out, in.in(), weight.data(), nullptr, count_of(weight), kEpsilon, {}, part, part_of_update);
+      });
+    },
+    .conv_norm_relu = [](const FloatRows& x, int bands, const FloatRows& taps, const std::vector<float>& norm) {
+      const int frames = count_of(x), channels = count_of(norm), inputs = count_of(x[0]) / bands;
+      const RowBuffer in(x);
+      const std::vector<float> weights = joined(taps);
+      return in_any_parts({(frames - 1) / 2 + 1, bands / 2 * channels}, [&](cpu::Out out, cpu::Part part) {
         cpu::conv_norm_relu(frames, bands, inputs, channels, in.in(), weights.data(), norm.data(), kEpsilon, out, part);
       });
-      expect_near(got, reference::conv_norm_relu(table(x), bands, table(kernel), doubles(norm), kEpsilon), 1e-5);
-    }
-  };
-
-  "distance_waves are sines, then cosines"_test = [] {
-    std::vector<float> frequencies;
-    for (int i = 0; i < 32; ++i) frequencies.push_back(static_cast<float>(std::exp(-i * std::log(10000.0) / 31)));
-    const FloatRows got = in_any_parts(12, 64, [&](cpu::Out out, cpu::Part part) { cpu::distance_waves(12, frequencies, out, part); });
-    Table expected;
-    for (int r = 0; r < 12; ++r) expected.push_back(reference::distance_waves(r, frequencies));
-    expect_near(got, expected, 1e-6);
-  };
-
-  "local_attention sees its window, and less at the beginning"_test = [] {
-    Random random(8);
-    for (const auto& [heads, d, window, frames] : {std::array{4, 16, 12, 30}, {8, 128, 12, 25}, {2, 8, 1, 5}, {1, 24, 12, 7}}) {
-      const FloatRows qkv = random_rows(random, frames, 3 * heads * d), relative = random_rows(random, window, heads * d);
-      const std::vector<float> dim_scale = random.floats(d, -2, 2);
-      const cpu::LocalAttention shape{heads, d, window, 0.4f, 1.9f, 50.0f};
+    },
+    .distance_waves = [](int rows, const std::vector<float>& frequencies) {
+      return in_any_parts({rows, 2 * count_of(frequencies)}, [&](cpu::Out out, cpu::Part part) { cpu::distance_waves(rows, frequencies, out, part); });
+    },
+    .local_attention = [](const FloatRows& qkv, const FloatRows& relative, const std::vector<float>& dim_scale, const reference::LocalAttention& shape) {
       const RowBuffer in(qkv), distances(relative);
-      const FloatRows got = in_any_parts(frames, heads * d, [&, frames = frames](cpu::Out out, cpu::Part part) {
-        cpu::local_attention(frames, in.in(), distances.in(), dim_scale.data(), shape, out, part);
+      const cpu::LocalAttention same{shape.heads, shape.head_dim, shape.window, static_cast<float>(shape.query_scale), static_cast<float>(shape.key_scale),
+                                     static_cast<float>(shape.cap)};
+      return in_any_parts({count_of(qkv), shape.heads * shape.head_dim}, [&](cpu::Out out, cpu::Part part) {
+        cpu::local_attention(count_of(qkv), in.in(), distances.in(), dim_scale.data(), same, out, part);
       });
-      expect_near(got, reference::local_attention(table(qkv), table(relative), doubles(dim_scale), {heads, d, window, 0.4f, 1.9f, 50.0f}), 2e-5);
-    }
-  };
-
-  "glu_conv sees what came before it"_test = [] {
-    Random random(9);
-    for (const auto& [n, taps, frames] : {std::array{16, 5, 9}, {40, 5, 3}, {1024, 5, 6}, {8, 1, 2}}) {
-      const FloatRows x = random_rows(random, frames, 2 * n), kernel = random_rows(random, taps, n);
-      const std::vector<float> norm = random.floats(n, 0.5, 1.5), weights = joined(kernel);
+    },
+    .glu_conv = [](const FloatRows& x, const FloatRows& taps, const std::vector<float>& norm) {
       const RowBuffer in(x);
-      const FloatRows got = in_any_parts(frames, n, [&, n = n, taps = taps, frames = frames](cpu::Out out, cpu::Part part) {
-        cpu::glu_conv(frames, in.in(), weights.data(), taps, norm.data(), n, kEpsilon, out, part);
+      const std::vector<float> weights = joined(taps);
+      return in_any_parts({count_of(x), count_of(norm)}, [&](cpu::Out out, cpu::Part part) {
+        cpu::glu_conv(count_of(x), in.in(), weights.data(), count_of(taps), norm.data(), count_of(norm), kEpsilon, out, part);
       });
-      expect_near(got, reference::glu_conv(table(x), table(kernel), doubles(norm), kEpsilon), 5e-6);
-    }
-  };
+    },
 };
+
+const suite<"kernels of vision"> vision = [] { test_vision_kernels(kKernels); };
+const suite<"kernels of audio"> audio = [] { test_audio_kernels(kKernels); };
 
 // A way to multiply: rows, a product, what is in the output before, parts -> what is there after.
 using Multiply = std::function<FloatRows(const FloatRows&, const cpu::TowerProduct&, const FloatRows&, int)>;
@@ -285,8 +164,7 @@ void test_products(const std::string& name, const Multiply& multiply, const std:
             const FloatRows x = random_rows(random, rows, k), before = random_rows(random, rows, n);
             const std::vector<float> bias = random.floats(n, -1, 1);
             const FloatRows got = multiply(x, {&matrix, finish, bias.data()}, before, 2);
-            Table whole;
-            for (int r = 0; r < n; ++r) whole.push_back(reference::dequantise_row(matrix, r));
+            const Table whole = table_of(matrix);
             Table expected;
             for (std::size_t r = 0; r < x.size(); ++r) {
               Vector input = doubles(x[r]);

@@ -29,7 +29,6 @@ FloatRows residual_norm(const FloatRows& h, const FloatRows& y, const ResidualNo
   stage.in(1, y);
   stage.vector(0, step.post_norm);
   if (step.scalar) stage.vector(1, std::vector<float>{*step.scalar});
-  stage.params().has_scalar = step.scalar != nullptr;
   for (int o = 0; o < outputs; ++o) {
     stage.vector(2 + o, step.norms[o]);
     stage.out(1 + o, n);

@@ -42,22 +42,7 @@ class Stage {
       : rows_(rows) {
     step_.op = op;
     step_.dims = dims;
-    params_.rows = metal::layout::kAllRows;
-    params_.k = dims.k;
-    std::copy_n(dims.n.begin(), 3, params_.n);
-    params_.heads = dims.heads;
-    params_.kv_heads = dims.kv_heads;
-    params_.head_dim = dims.head_dim;
-    params_.window = dims.window;
-    params_.experts = dims.experts;
-    params_.experts_used = dims.experts_used;
-    params_.offset = dims.offset;
-    params_.scaled_output = dims.scaled_output;
-    params_.scale = dims.scale;
-    params_.scale2 = dims.scale2;
-    params_.epsilon = dims.epsilon;
-    params_.owns_kv = dims.owns_kv;
-    params_.values_are_keys = dims.values_are_keys;
+    params_ = metal::params_of(step_);
     run_.row_count = rows;
     run_.output_count = rows;
     bound_.step = &step_;
@@ -107,13 +92,14 @@ class Stage {
     if (matrix.scales) bound.scales = hold(matrix.scales, scale_bytes);
     if (matrix.biases) bound.biases = hold(matrix.biases, scale_bytes);
     step_.weights[i] = static_cast<graph::WeightId>(i);
-    params_.matrix[matrix_count_++] = {matrix.expert_bytes, matrix.scale_expert_bytes, static_cast<std::uint32_t>(matrix.row_bytes),
-                                       static_cast<std::uint32_t>(matrix.scale_row_bytes)};
+    params_.weights |= 1 << i;
+    params_.matrix[matrix_count_++] = metal::layout_of(matrix);
   }
   template <class T>
   void vector(int i, const std::vector<T>& values) {
     bound_.vectors[i] = hold(values);
     step_.weights[i] = static_cast<graph::WeightId>(i);
+    params_.weights |= 1 << i;
   }
   // K and V of a layer, [session slot][kv head][ring slot][head_dim], and elements from one session slot to the next.
   void kv(const std::vector<float>& keys, const std::vector<float>& values, int capacity, std::size_t slot_elements, bool bf16) {

@@ -13,6 +13,7 @@ struct Case {
 std::vector<Case> product_cases();    // products, experts, lookups: every storage
 std::vector<Case> row_cases();        // norms, rotary positions, mixtures of experts
 std::vector<Case> attention_cases();
+std::vector<Case> tower_cases();      // what pictures and sounds become soft tokens by
 std::vector<Case> choice_cases();     // sampling, the state of a round
 std::vector<Case> read_cases();       // what bench measures with
 

@@ -47,7 +47,7 @@ CheckResult check_all_ran(const Workbench& bench) {
 
 void check_kernels(Gpu& gpu, const std::function<void(const CheckResult&)>& report) {
   Workbench bench(gpu);
-  for (const auto& family : {product_cases(), row_cases(), attention_cases(), choice_cases(), read_cases()})
+  for (const auto& family : {product_cases(), row_cases(), attention_cases(), tower_cases(), choice_cases(), read_cases()})
     for (const Case& one : family) {
       const Finding finding = examine(one, bench);
       report({one.name, finding.error, finding.device_s * 1e6, finding.problem});

@@ -402,7 +402,7 @@ Finding begin_of_run(Workbench& bench) {
   Random random(7);
   constexpr int kWords = 40, kBiases = 5;
   layout::Run run{.slot = 2, .seat = 0, .row_count = 300, .first_output = 1, .output_count = 3, .host_rows = 300, .place = 3,
-                  .seat_count = 1, .block_rows = 0, .waiting_rows = 0, .seats = {}};
+                  .seat_count = 1, .block_rows = 0, .waiting_rows = 0, .columns = 7, .input_rows = 9, .seats = {}};
   run.seats[0] = {.slot = 2, .first = 0, .count = 3, .drafts = 0, .samples = 1, .sampling = {}, .block = {}};
   layout::Sampling& sampling = run.seats[0].sampling;
   sampling.temperature = 0.5f;

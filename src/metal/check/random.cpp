@@ -82,7 +82,7 @@ void RandomMatrix::append_scale(Random& random) {
 }
 
 link::Matrix RandomMatrix::view() const {
-  link::Matrix matrix{.storage = storage_, .experts = experts_, .rows = rows_, .cols = cols_, .values = values_.data()};
+  link::Matrix matrix{.storage = storage_, .experts = experts_, .rows = rows_, .cols = cols_, .values = values_.data(), .clip = clip_};
   matrix.row_bytes = static_cast<std::size_t>(cols_ * storage_.bits / 8);
   matrix.expert_bytes = matrix.row_bytes * static_cast<std::size_t>(rows_);
   if (storage_.encoding == Encoding::plain) return matrix;

@@ -30,6 +30,7 @@ class RandomMatrix {
  public:
   RandomMatrix(Random& random, const Storage& storage, int rows, int cols, int experts = 0);
 
+  void clip(const link::Clip& clip) { clip_ = clip; }
   link::Matrix view() const;
   std::vector<double> row(int row, int expert = 0) const;  // [cols]
 
@@ -39,6 +40,7 @@ class RandomMatrix {
   Storage storage_;
   int rows_, cols_, experts_;
   std::vector<std::byte> values_, scales_, biases_;
+  link::Clip clip_{};
 };
 
 }  // namespace lapidary::metal::check

@@ -60,7 +60,6 @@ Finding residual_norm(Workbench& bench, int outputs, bool scaled) {
   trial.in(1, y);
   trial.vector(0, weights[0]);
   if (scaled) trial.vector(1, std::vector<float>{kScalar});
-  trial.params.has_scalar = scaled;
   for (int i = 1; i <= outputs; ++i) {
     trial.out(i, kWidth);
     trial.vector(1 + i, weights[static_cast<std::size_t>(i)]);

@@ -76,9 +76,8 @@ void Trial::matrix(int i, const RandomMatrix& random) {
   if (matrix.scales) to.scales = bench_.hold(matrix.scales, rows * matrix.scale_row_bytes);
   if (matrix.biases) to.biases = bench_.hold(matrix.biases, rows * matrix.scale_row_bytes);
   step_.weights[static_cast<std::size_t>(i)] = static_cast<graph::WeightId>(i);
-  params.matrix[matrix_count_++] = {matrix.expert_bytes, matrix.scale_expert_bytes,
-                                    static_cast<std::uint32_t>(matrix.row_bytes),
-                                    static_cast<std::uint32_t>(matrix.scale_row_bytes)};
+  params.weights |= 1 << i;
+  params.matrix[matrix_count_++] = layout_of(matrix);
 }
 
 void Trial::kv(const std::vector<float>& keys, const std::vector<float>& values, int capacity, bool bf16) {
@@ -121,8 +120,13 @@ Trial::Played Trial::play(const std::vector<int>& numbers, bool replayed) {
   bound.row_table = bench_.hold(chosen);
   if (!keys_.empty()) bound.keys = bench_.hold(keys_);
   if (!values_.empty()) bound.values = bench_.hold(values_);
-  for (std::size_t i = 0; i < in_.size(); ++i)
+  for (std::size_t i = 0; i < in_.size(); ++i) {
     if (!in_[i].empty()) bound.in[i] = hold_rows(in_[i], numbers, params.in[i]);
+    if (whole_[i].empty()) continue;
+    std::vector<int> all(whole_[i].size());
+    std::iota(all.begin(), all.end(), 0);
+    bound.in[i] = hold_rows(whole_[i], all, params.in[i]);
+  }
   for (std::size_t i = 0; i < out_.size(); ++i)
     if (out_[i].width) {
       const std::vector<Words> untouched(1, Words(static_cast<std::size_t>(out_[i].width), kUntouched));

@@ -57,6 +57,8 @@ class Trial {
   void in(int i, const std::vector<std::vector<T>>& rows) {
     in_[static_cast<std::size_t>(i)] = words_of(rows);
   }
+  // An input of which a run has all rows, whichever of the results it makes.
+  void whole(int i, const std::vector<std::vector<float>>& rows) { whole_[static_cast<std::size_t>(i)] = words_of(rows); }
   void out(int i, int width, bool is_result = true);
   void stream(const std::vector<std::vector<float>>& rows);  // the first input, which is the first output too
   void matrix(int i, const RandomMatrix& matrix);
@@ -64,6 +66,7 @@ class Trial {
   void vector(int i, const std::vector<T>& values) {
     bound.vectors[static_cast<std::size_t>(i)] = bench_.hold(values);
     step_.weights[static_cast<std::size_t>(i)] = static_cast<graph::WeightId>(i);
+    params.weights |= 1 << i;
   }
   // K and V of one session, [kv head][capacity][head_dim]
   void kv(const std::vector<float>& keys, const std::vector<float>& values, int capacity, bool bf16);
@@ -90,7 +93,7 @@ class Trial {
   graph::Step step_{};
   int matrix_count_ = 0;
   bool in_place_ = false;
-  std::array<std::vector<Words>, 4> in_{};
+  std::array<std::vector<Words>, 4> in_{}, whole_{};
   std::array<Output, 4> out_{};
   std::vector<link::Matrix> matrices_;
   std::vector<std::byte> keys_, values_;  // as they are before a run
