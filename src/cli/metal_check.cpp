@@ -56,6 +56,29 @@ class Pebble {
     return result;
   }
 
+  // Numbers of chance as a picture.
+  CheckResult picture_against_cpu() {
+    CheckResult result;
+    result.name = "pebble, a picture as on the CPU";
+    const graph::Tower& tower = *gpu_program_.graph->tower(graph::Sense::vision);
+    const std::int32_t side = 4 * tower.vision.pool, tokens = tower.soft_tokens(side, side);
+    std::vector<float> values(static_cast<std::size_t>(side) * side * tower.input_width), soft[2];
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 7919 % 65521) / 65521.0f;
+    for (std::size_t i = 0; i < 2; ++i) {
+      soft[i].resize(static_cast<std::size_t>(tokens) * tower.soft_width);
+      (i == 0 ? gpu_executor_ : cpu_executor_)->perceive({graph::Sense::vision, side, side, values}, soft[i]);
+    }
+    double largest = 0, difference = 0;
+    for (std::size_t i = 0; i < soft[0].size(); ++i) {
+      const double error = std::abs(double{soft[0][i]} - soft[1][i]);
+      largest = std::max(largest, std::abs(double{soft[1][i]}));
+      difference = std::isnan(error) ? INFINITY : std::max(difference, error);
+    }
+    result.error = difference / (kAllowed * largest);
+    if (!(result.error <= 1)) result.problem = "far from what the CPU computes";
+    return result;
+  }
+
   CheckResult rows_alone_and_together() {
     CheckResult result;
     result.name = "pebble, rows alone and together";
@@ -84,7 +107,7 @@ class Pebble {
  private:
   static constexpr int kPrompt = 24, kForced = 10, kMaxDecoded = 256;
   static constexpr double kPatience_s = 1.0;
-  static constexpr double kAllowed = 2e-4;  // of the largest logit: rounding, through all layers
+  static constexpr double kAllowed = 2e-4;  // of the largest logit or number: rounding, through all layers
 
   static link::Program load(const std::string& folder, const link::Backend& backend) {
     ModelFlags flags;
@@ -117,6 +140,7 @@ class MetalCheck {
     if (!folder) return {};
     Pebble pebble(*folder);
     take(pebble.against_cpu());
+    take(pebble.picture_against_cpu());
     take(pebble.rows_alone_and_together());
     return pebble.speed();
   }

@@ -149,9 +149,7 @@ class Executor {
 
   // The soft tokens of a picture or a sound. The tower's weights are bound at its first; no run may be in flight.
   // soft: [tokens, hidden]; tower: [tokens, tower width], the rows before the projector, or empty where nobody wants them
-  virtual void perceive(const Percept&, std::span<float>, std::span<float> = {}) {
-    fail(ErrorKind::unsupported, "perceive", "backend, expected one that has towers, got one that reads texts only");
-  }
+  virtual void perceive(const Percept& percept, std::span<float> soft, std::span<float> tower = {}) = 0;
 
   // Whether a round that needs nothing of the host (one run, no given drafts, no masks, the same request) may be submitted
   // behind another one of its sessions, before that has been awaited.

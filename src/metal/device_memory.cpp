@@ -5,6 +5,7 @@
 
 #include "checkpoint/error.hpp"
 #include "metal/executor.hpp"
+#include "metal/tower.hpp"
 
 namespace lapidary::metal {
 namespace {
@@ -60,7 +61,7 @@ std::size_t room_bytes(const link::Program& program) {
   for (const Size& size : sizes_of(program))
     if (size.slice != &DeviceMemory::arena && size.slice != &DeviceMemory::kv) bytes += size.bytes;
   for (const RunSize& size : run_sizes_of(program)) bytes += size.bytes * (1 + kRunsInFlight);
-  return bytes + program.plan.constants_bytes;  // norms and orders once more, where the device reads them
+  return bytes + tower_room_bytes(program) + program.plan.constants_bytes;  // norms and orders once more, where the device reads them
 }
 
 DeviceMemory::DeviceMemory(const Gpu& gpu, const link::Program& program) : mask_words_(mask_words_of(program)) {

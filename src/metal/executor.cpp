@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "checkpoint/error.hpp"
+#include "link/percept.hpp"
 #include "link/play.hpp"
 #include "link/slots.hpp"
 #include "metal/backend.hpp"
@@ -15,6 +16,7 @@
 #include "metal/replay.hpp"
 #include "metal/signpost.hpp"
 #include "metal/step_clock.hpp"
+#include "metal/tower.hpp"
 #include "numeric/bf16.hpp"
 
 namespace lapidary::metal {
@@ -35,8 +37,10 @@ Work work_of(Play play) {
 class MetalExecutor final : public link::Executor {
  public:
   MetalExecutor(const link::Program& program, const CaptureOptions& capture)
-      : program_(program), capture_(capture), gpu_(archive_path()), weights_(gpu_, program), memory_(gpu_, program),
-        recorder_(gpu_, program, weights_, memory_), slots_(program), done_(NS::TransferPtr(gpu_.device()->newSharedEvent())) {
+      : program_(program), capture_(capture), gpu_(archive_path()), files_(gpu_, program),
+        weights_(gpu_, files_, *program.graph, {program.matrices, program.vectors, program.ids}), memory_(gpu_, program),
+        recorder_(gpu_, program, weights_, memory_), towers_(gpu_, program, files_), slots_(program),
+        done_(NS::TransferPtr(gpu_.device()->newSharedEvent())) {
     make_resident();
     for (std::size_t i = 0; i < begins_.size(); ++i) gpu_.prepare(begins_[i] = begin_run(memory_.ring[i], memory_.now));
     for (int id = 0; id < graph::kSegmentCount; ++id)
@@ -101,6 +105,17 @@ class MetalExecutor final : public link::Executor {
     return {data(graph::kHidden), data(graph::kLogits), data(graph::kNext), stride(graph::kHidden), stride(graph::kLogits),
             stride(graph::kNext), static_cast<std::size_t>(program_.graph->shape.hidden),
             static_cast<std::size_t>(program_.graph->shape.vocab)};
+  }
+
+  void perceive(const link::Percept& percept, std::span<float> soft, std::span<float> tower_rows) override {
+    const graph::Tower& tower = link::tower_for(program_, percept, soft.size(), tower_rows.size());
+    const Pool pool;
+    wait();
+    towers_.take(tower, percept);
+    commit({.commands = {}, .work = Work::perceive, .interval = {}}, "percept",
+           [&](MTL::ComputeCommandEncoder* encoder) { towers_.encode(encoder, tower, percept); });
+    wait();
+    towers_.give(tower, soft, tower_rows);
   }
 
   RoundState& state(int slot) override {
@@ -301,6 +316,7 @@ class MetalExecutor final : public link::Executor {
     resident_ = NS::TransferPtr(gpu_.device()->newResidencySet(descriptor.get(), &error));
     if (!resident_) fail(ErrorKind::io, "metal", "residency set, expected one (macOS 15), got none");
     resident_->addAllocation(memory_.heap());
+    for (MTL::Buffer* buffer : files_.buffers()) resident_->addAllocation(buffer);
     for (MTL::Buffer* buffer : weights_.buffers()) resident_->addAllocation(buffer);
     resident_->commit();
     resident_->requestResidency();
@@ -347,7 +363,7 @@ class MetalExecutor final : public link::Executor {
     const auto step = std::ranges::find(segment.steps, graph::Op::embed, &graph::Step::op);
     if (step == segment.steps.end()) return;
     wait();
-    const Recorder::BoundOperand bound = recorder_.bind_operand(segment, *step, step->out[0]);
+    const BoundOperand bound = recorder_.bind_operand(segment, *step, step->out[0]);
     const auto hidden = static_cast<std::size_t>(program_.graph->shape.hidden);
     for (std::size_t r = 0; r < chunk.rows.size(); ++r)
       if (const std::int32_t soft = chunk.rows[r].soft; soft >= 0)
@@ -412,7 +428,7 @@ class MetalExecutor final : public link::Executor {
     encoder->memoryBarrier(MTL::BarrierScopeBuffers);
     const Variant variant = variant_of(leg, ranges);
     if (numeric_of(variant) == NumericClass::round && gpu_.replays()) return replay(variant).execute(encoder);
-    for (const RecordedStep& step : recording(variant)) metal::encode(encoder, step, leg.rows);
+    for (const RecordedStep& step : recording(variant)) metal::encode(encoder, step, leg.rows.of(*step.step));
   }
 
   Variant variant_of(const PlannedLeg& leg, int ranges) const {
@@ -437,7 +453,7 @@ class MetalExecutor final : public link::Executor {
       const int count = leg.rows.of(*step.step);
       if (count == 0) continue;
       if (!step.dispatches.empty()) {
-        commit({}, "step", [&](MTL::ComputeCommandEncoder* encoder) { metal::encode(encoder, step, leg.rows); });
+        commit({}, "step", [&](MTL::ComputeCommandEncoder* encoder) { metal::encode(encoder, step, count); });
         wait();
       }
       observer(result_of(leg.segment, *step.step, count, seats[leg.seat]));
@@ -453,7 +469,7 @@ class MetalExecutor final : public link::Executor {
       if (count == 0) continue;
       if (!step.dispatches.empty())
         pieces.push_back({std::string(name_of(step.step->op)),
-                          [&](MTL::ComputeCommandEncoder* encoder) { metal::encode(encoder, step, leg.rows); }});
+                          [&, count](MTL::ComputeCommandEncoder* encoder) { metal::encode(encoder, step, count); }});
       piece_of.push_back(pieces.size() - 1);
       all_times.push_back({leg.segment, step.step, static_cast<std::size_t>(count)});
     }
@@ -475,7 +491,7 @@ class MetalExecutor final : public link::Executor {
     const graph::Segment& segment = program_.graph->segment(id);
     for (std::size_t i = 0; i < step.out.size(); ++i) {
       if (step.out[i] == graph::kNone) continue;
-      const Recorder::BoundOperand bound = recorder_.bind_operand(segment, step, step.out[i]);
+      const BoundOperand bound = recorder_.bind_operand(segment, step, step.out[i]);
       const std::size_t first = bound.operand.windowed ? static_cast<std::size_t>(seat.chunk.output_begin) : 0;
       result.out[i] = {contents<std::byte>(bound.slice) + bound.operand.slot_bytes * static_cast<std::size_t>(seat.slot) +
                            first * bound.operand.row_bytes,
@@ -566,9 +582,11 @@ class MetalExecutor final : public link::Executor {
   const link::Program& program_;
   const CaptureOptions capture_;
   Gpu gpu_;
+  MappedFiles files_;
   Weights weights_;
   DeviceMemory memory_;
   Recorder recorder_;
+  Towers towers_;
   link::Slots slots_;
   link::PlayOrder order_;
   Owned<MTL::ResidencySet> resident_;

@@ -17,6 +17,7 @@ namespace lapidary::metal {
 using namespace gpu;  // steps, dispatches and slices are those of every GPU
 
 inline MTL::Buffer* buffer_of(const Slice& slice) { return static_cast<MTL::Buffer*>(slice.buffer); }
+inline Slice behind(const Slice& slice, std::size_t bytes) { return {slice.buffer, slice.offset_bytes + bytes}; }
 inline MTL::ComputePipelineState* pipeline_of(const Dispatch& dispatch) { return static_cast<MTL::ComputePipelineState*>(dispatch.pipeline); }
 
 template <class T>

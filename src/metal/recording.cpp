@@ -1,18 +1,13 @@
 #include "metal/recording.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 namespace lapidary::metal {
 
 using graph::Region;
 using graph::RowSet;
 using graph::SegmentId;
-
-namespace {
-
-Slice behind(const Slice& slice, std::size_t bytes) { return {slice.buffer, slice.offset_bytes + bytes}; }
-
-}  // namespace
 
 NumericClass numeric_of(const Variant& variant) {
   switch (variant.segment) {
@@ -22,6 +17,61 @@ NumericClass numeric_of(const Variant& variant) {
     case SegmentId::catch_up: return variant.rows > graph::kMaxVerifyRows ? NumericClass::prompt : NumericClass::round;
     default: return NumericClass::round;
   }
+}
+
+layout::Step placed_params(const graph::Step& step, const BindOperand& bind_operand, const Weights& weights) {
+  layout::Step params = params_of(step);
+  for (std::size_t i = 0; i < 4; ++i) {
+    params.in[i] = bind_operand(step.in[i]).operand;
+    params.out[i] = bind_operand(step.out[i]).operand;
+  }
+  int matrices = 0;
+  for (const graph::WeightId weight : step.weights) {
+    const link::Matrix* matrix = weight == graph::kNone ? nullptr : weights.matrix(weight).matrix;
+    if (matrix) params.matrix[matrices++] = layout_of(*matrix);
+  }
+  return params;
+}
+
+BoundStep bind_step(const graph::Step& step, const BindOperand& bind_operand, const Weights& weights) {
+  BoundStep bound;
+  bound.step = &step;
+  for (std::size_t i = 0; i < 4; ++i) {
+    bound.in[i] = bind_operand(step.in[i]).slice;
+    bound.out[i] = bind_operand(step.out[i]).slice;
+  }
+  for (std::size_t i = 0; i < step.weights.size(); ++i) {
+    const graph::WeightId weight = step.weights[i];
+    if (weight == graph::kNone) continue;
+    bound.matrices[i] = weights.matrix(weight);
+    bound.vectors[i] = weights.vector(weight);
+  }
+  if (step.constants != graph::kNone) bound.constants = weights.constants(step.constants);
+  return bound;
+}
+
+std::vector<RecordedStep> record_steps(Gpu& gpu, const graph::Segment& segment, bool joins, bool taps,
+                                       const std::function<BoundStep(std::size_t)>& bind) {
+  std::vector<RecordedStep> steps;
+  std::size_t last_barrier = 0;  // number of the step it stands before
+  // A barrier holds for all that came before it, so only what came since then can make another one necessary.
+  const auto waits = [&](std::size_t i) {
+    return i == 0 || std::ranges::any_of(segment.steps[i].after, [&](std::int16_t earlier) {
+      return static_cast<std::size_t>(earlier) >= last_barrier;
+    });
+  };
+  for (std::size_t i = 0; i < segment.steps.size(); ++i) {
+    if (segment.steps[i].op == graph::Op::keep_tap && !taps) continue;
+    const bool with_next = joins && i + 1 < segment.steps.size() && goes_with_last(segment, i + 1);
+    const bool barrier = waits(i) || (with_next && waits(i + 1));
+    if (barrier) last_barrier = i;
+    RecordedStep& recorded = steps.emplace_back(RecordedStep{&segment.steps[i], barrier, {}});
+    if (with_next) recorded.dispatches = {linear_route(bind(i), bind(i + 1))};
+    else recorded.dispatches = dispatches_of(bind(i));
+    for (Dispatch& dispatch : recorded.dispatches) gpu.prepare(dispatch);
+    if (with_next) steps.push_back({&segment.steps[++i], false, {}});
+  }
+  return steps;
 }
 
 // Parameters do not depend on the variant: they are written here, once.
@@ -36,17 +86,7 @@ Recorder::Recorder(Gpu& gpu, const link::Program& program, const Weights& weight
       continue;
     }
     for (const graph::Step& step : segment.steps) {
-      layout::Step params = params_of(step);
-      for (std::size_t i = 0; i < 4; ++i) {
-        params.in[i] = bind_operand(segment, step, step.in[i]).operand;
-        params.out[i] = bind_operand(segment, step, step.out[i]).operand;
-      }
-      int matrices = 0;
-      for (const graph::WeightId weight : step.weights) {
-        const link::Matrix* matrix = weight == graph::kNone ? nullptr : weights.matrix(weight).matrix;
-        if (!matrix) continue;
-        params.matrix[matrices++] = layout_of(*matrix);
-      }
+      layout::Step params = placed_params(step, [&](graph::BufferId buffer) { return bind_operand(segment, step, buffer); }, weights);
       params.kv_capacity = program.plan.kv[static_cast<std::size_t>(step.dims.kv_layer)].capacity;
       params.kv_slot_bytes = program.plan.session_bytes;
       params.vocab = program.graph->shape.vocab;
@@ -57,7 +97,7 @@ Recorder::Recorder(Gpu& gpu, const link::Program& program, const Weights& weight
   }
 }
 
-Recorder::BoundOperand Recorder::bind_operand(const graph::Segment& segment, const graph::Step& step, graph::BufferId id) const {
+BoundOperand Recorder::bind_operand(const graph::Segment& segment, const graph::Step& step, graph::BufferId id) const {
   if (id == graph::kNone) return {};
   const graph::Buffer& buffer = segment.buffers[static_cast<std::size_t>(id)];
   const link::MemoryPlan& plan = program_.plan;
@@ -86,7 +126,7 @@ Recorder::BoundOperand Recorder::bind_operand(const graph::Segment& segment, con
       bound.slice.offset_bytes += plan.features_offset_bytes + offset * row_capacity;
       bound.operand.windowed = step.rows == RowSet::last;
       break;
-    case Region::given: break;  // of towers
+    case Region::given: assert(false && "of towers");
   }
   return bound;
 }
@@ -103,8 +143,7 @@ Slice Recorder::row_table(RowSet rows) const {
 
 BoundStep Recorder::bind(const Variant& variant, const graph::Step& step, std::size_t number) const {
   const graph::Segment& segment = program_.graph->segment(variant.segment);
-  BoundStep bound;
-  bound.step = &step;
+  BoundStep bound = bind_step(step, [&](graph::BufferId buffer) { return bind_operand(segment, step, buffer); }, weights_);
   bound.numeric = numeric_of(variant);
   bound.rows = step.rows == RowSet::draft ? 1 : variant.rows;
   bound.params = behind(memory_.params, number * DeviceMemory::kParamsStride);
@@ -117,17 +156,6 @@ BoundStep Recorder::bind(const Variant& variant, const graph::Step& step, std::s
   bound.results = memory_.results;
   bound.kv_ranges = variant.kv_ranges;
   bound.scratch = memory_.scratch;
-  for (std::size_t i = 0; i < 4; ++i) {
-    bound.in[i] = bind_operand(segment, step, step.in[i]).slice;
-    bound.out[i] = bind_operand(segment, step, step.out[i]).slice;
-  }
-  for (std::size_t i = 0; i < step.weights.size(); ++i) {
-    const graph::WeightId weight = step.weights[i];
-    if (weight == graph::kNone) continue;
-    bound.matrices[i] = weights_.matrix(weight);
-    bound.vectors[i] = weights_.vector(weight);
-  }
-  if (step.constants != graph::kNone) bound.constants = weights_.constants(step.constants);
   if (reads_kv(step) || writes_kv(step)) {
     const link::KvPlacement& kv = program_.plan.kv[static_cast<std::size_t>(step.dims.kv_layer)];
     bound.keys = behind(memory_.kv, kv.k_offset_bytes);
@@ -140,29 +168,9 @@ BoundStep Recorder::bind(const Variant& variant, const graph::Step& step, std::s
 
 std::vector<RecordedStep> Recorder::record(const Variant& variant) const {
   const graph::Segment& segment = program_.graph->segment(variant.segment);
-  std::vector<RecordedStep> steps;
-  std::size_t last_barrier = 0;  // number of the step it stands before
-  // A barrier holds for all that came before it, so only what came since then can make another one necessary.
-  const auto waits = [&](std::size_t i) {
-    return i == 0 || std::ranges::any_of(segment.steps[i].after, [&](std::int16_t earlier) {
-      return static_cast<std::size_t>(earlier) >= last_barrier;
-    });
-  };
-  const auto bound = [&](std::size_t i) {
+  return record_steps(gpu_, segment, numeric_of(variant) == NumericClass::round, program_.dflash.has_value(), [&](std::size_t i) {
     return bind(variant, segment.steps[i], first_step_[static_cast<std::size_t>(variant.segment)] + i);
-  };
-  for (std::size_t i = 0; i < segment.steps.size(); ++i) {
-    if (segment.steps[i].op == graph::Op::keep_tap && !program_.dflash) continue;
-    const bool with_next = numeric_of(variant) == NumericClass::round && i + 1 < segment.steps.size() && goes_with_last(segment, i + 1);
-    const bool barrier = waits(i) || (with_next && waits(i + 1));
-    if (barrier) last_barrier = i;
-    RecordedStep& recorded = steps.emplace_back(RecordedStep{&segment.steps[i], barrier, {}});
-    if (with_next) recorded.dispatches = {linear_route(bound(i), bound(i + 1))};
-    else recorded.dispatches = dispatches_of(bound(i));
-    for (Dispatch& dispatch : recorded.dispatches) gpu_.prepare(dispatch);
-    if (with_next) steps.push_back({&segment.steps[++i], false, {}});
-  }
-  return steps;
+  });
 }
 
 }  // namespace lapidary::metal

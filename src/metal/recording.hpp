@@ -1,6 +1,7 @@
 // A segment as dispatches over fixed memory, recorded once for each number of rows and each length of the context.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "link/link.hpp"
@@ -27,6 +28,23 @@ struct Variant {
 // Which kernels its rows go through.
 NumericClass numeric_of(const Variant& variant);
 
+// The steps of a segment, with all pipelines they take. bind(i): step number i; `joins`: what goes with the step before it does;
+// `taps`: outputs of layers are kept for the DFlash drafter.
+std::vector<RecordedStep> record_steps(Gpu& gpu, const graph::Segment& segment, bool joins, bool taps,
+                                       const std::function<BoundStep(std::size_t)>& bind);
+
+// Where operands lie.
+struct BoundOperand {
+  Slice slice;
+  layout::Operand operand{};
+};
+using BindOperand = std::function<BoundOperand(graph::BufferId)>;
+
+// The parameters of a step, which do not depend on its rows.
+layout::Step placed_params(const graph::Step& step, const BindOperand& bind_operand, const Weights& weights);
+// A step with its operands and weights.
+BoundStep bind_step(const graph::Step& step, const BindOperand& bind_operand, const Weights& weights);
+
 class Recorder {
  public:
   Recorder(Gpu& gpu, const link::Program& program, const Weights& weights, DeviceMemory& memory);
@@ -34,11 +52,6 @@ class Recorder {
   // With all pipelines it takes.
   std::vector<RecordedStep> record(const Variant& variant) const;
 
-  // Where an operand of a step lies.
-  struct BoundOperand {
-    Slice slice;
-    layout::Operand operand{};
-  };
   BoundOperand bind_operand(const graph::Segment& segment, const graph::Step& step, graph::BufferId id) const;
 
  private:

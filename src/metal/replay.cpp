@@ -56,12 +56,11 @@ void Replay::execute(MTL::ComputeCommandEncoder* encoder) const {
   encoder->executeCommandsInBuffer(commands_.get(), NS::Range(0, count_));
 }
 
-void encode(MTL::ComputeCommandEncoder* encoder, const RecordedStep& step, const RowCounts& rows) {
-  const int count = rows.of(*step.step);
-  if (count == 0) return;
+void encode(MTL::ComputeCommandEncoder* encoder, const RecordedStep& step, int rows) {
+  if (rows == 0) return;
   for (std::size_t i = 0; i < step.dispatches.size(); ++i) {
     if (step.barrier || i > 0) encoder->memoryBarrier(MTL::BarrierScopeBuffers);
-    encode(encoder, step.dispatches[i], count);
+    encode(encoder, step.dispatches[i], rows);
   }
 }
 

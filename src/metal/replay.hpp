@@ -18,13 +18,15 @@ class Replay {
   std::vector<MTL::ComputePipelineState*> to_set_;  // pipelines that must be set besides
 };
 
-// Encodes the steps of a recording directly: each over the rows of its row set.
+// Of a text: rows of a step by its row set.
 struct RowCounts {
   int all = 0, outputs = 0;
   int block = 0, pending = 0;  // of the DFlash drafter
 
   int of(const graph::Step& step) const;
 };
-void encode(MTL::ComputeCommandEncoder* encoder, const RecordedStep& step, const RowCounts& rows);
+
+// Encodes a step of a recording directly, over so many rows.
+void encode(MTL::ComputeCommandEncoder* encoder, const RecordedStep& step, int rows);
 
 }  // namespace lapidary::metal

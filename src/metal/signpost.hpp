@@ -12,7 +12,7 @@
 namespace lapidary::metal {
 
 // host: between two runs. verify has its drafts in it where both are one run.
-enum class Work : std::uint8_t { none, load, prefill, draft, verify, host };
+enum class Work : std::uint8_t { none, load, perceive, prefill, draft, verify, host };
 
 // From its construction until end() or its destruction.
 class Interval {
@@ -50,6 +50,7 @@ class Interval {
     switch (work_) {
       case Work::none: break;
       case Work::load: LAPIDARY_MARK("load");
+      case Work::perceive: LAPIDARY_MARK("perceive");
       case Work::prefill: LAPIDARY_MARK("prefill");
       case Work::draft: LAPIDARY_MARK("draft");
       case Work::verify: LAPIDARY_MARK("verify");

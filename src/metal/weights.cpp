@@ -49,15 +49,9 @@ link::Matrix without_gaps(link::Matrix matrix) {
 
 }  // namespace
 
-Weights::Weights(const Gpu& gpu, const link::Program& program) {
-  map_files(gpu, program);
-  bind_matrices(gpu, program);
-  copy_vectors(gpu, program);
-}
-
 // A buffer over existing memory is made of whole pages. A mapping begins on one, and what lies behind the end of the file in its last
 // page is never read.
-void Weights::map_files(const Gpu& gpu, const link::Program& program) {
+MappedFiles::MappedFiles(const Gpu& gpu, const link::Program& program) {
   const Pool pool;
   const auto page_bytes = static_cast<std::size_t>(::getpagesize());
   std::vector<std::span<const std::byte>> mappings = program.target.mappings;
@@ -74,9 +68,27 @@ void Weights::map_files(const Gpu& gpu, const link::Program& program) {
   }
 }
 
-void Weights::bind_matrices(const Gpu& gpu, const link::Program& program) {
+Slice MappedFiles::at(const std::byte* data) const {
+  if (!data) return {};
+  const auto file = std::ranges::find_if(files_, [&](const File& f) { return data >= f.begin && data < f.begin + f.bytes; });
+  assert(file != files_.end());
+  return {file->buffer.get(), static_cast<std::size_t>(data - file->begin)};
+}
+
+std::vector<MTL::Buffer*> MappedFiles::buffers() const {
+  std::vector<MTL::Buffer*> all;
+  for (const File& file : files_) all.push_back(file.buffer.get());
+  return all;
+}
+
+Weights::Weights(const Gpu& gpu, const MappedFiles& files, const graph::Graph& graph, const Bound& bound) {
+  bind_matrices(gpu, files, bound.matrices);
+  copy_vectors(gpu, graph, bound);
+}
+
+void Weights::bind_matrices(const Gpu& gpu, const MappedFiles& files, std::span<const link::Matrix> matrices) {
   std::size_t copied_bytes = 0;
-  for (const link::Matrix& matrix : program.matrices) {
+  for (const link::Matrix& matrix : matrices) {
     if (!matrix.values || is_aligned(matrix)) continue;
     const link::Matrix copy = without_gaps(matrix);
     const auto experts = static_cast<std::size_t>(expert_count(matrix));
@@ -84,17 +96,11 @@ void Weights::bind_matrices(const Gpu& gpu, const link::Program& program) {
   }
   if (copied_bytes) copies_ = gpu.allocate(copied_bytes, "weights at odd addresses");
   Filler copies(copies_.get());
-  const auto in_file = [&](const std::byte* data) -> Slice {
-    if (!data) return {};
-    const auto file = std::ranges::find_if(files_, [&](const File& f) { return data >= f.begin && data < f.begin + f.bytes; });
-    assert(file != files_.end());
-    return {file->buffer.get(), static_cast<std::size_t>(data - file->begin)};
-  };
-  for (const link::Matrix& matrix : program.matrices) {
+  for (const link::Matrix& matrix : matrices) {
     BoundMatrix& bound = matrices_.emplace_back();
     if (!matrix.values) continue;
     if (is_aligned(matrix)) {
-      bound = {&matrix, in_file(matrix.values), in_file(matrix.scales), in_file(matrix.biases)};
+      bound = {&matrix, files.at(matrix.values), files.at(matrix.scales), files.at(matrix.biases)};
       continue;
     }
     const link::Matrix& copy = copied_.emplace_back(without_gaps(matrix));
@@ -107,26 +113,32 @@ void Weights::bind_matrices(const Gpu& gpu, const link::Program& program) {
   }
 }
 
-void Weights::copy_vectors(const Gpu& gpu, const link::Program& program) {
+void Weights::copy_vectors(const Gpu& gpu, const graph::Graph& graph, const Bound& bound) {
   std::size_t bytes = 0;
-  const auto slot_bytes = [&](std::size_t id) { return static_cast<std::size_t>(program.graph->weights[id].cols) * 4; };
-  for (std::size_t id = 0; id < program.vectors.size(); ++id)
-    if (program.vectors[id] || program.ids[id]) bytes += round_up(slot_bytes(id), kSliceAlignment);
-  for (const std::span<const float> values : program.graph->constants) bytes += round_up(values.size_bytes(), kSliceAlignment);
+  const auto slot_bytes = [&](std::size_t id) {
+    const graph::WeightSlot& slot = graph.weights[id];
+    const std::size_t rows = slot.kind == graph::WeightClass::kernel ? static_cast<std::size_t>(slot.rows) : 1;
+    return rows * static_cast<std::size_t>(slot.cols) * 4;
+  };
+  const auto data_of = [&](std::size_t id) -> const void* {
+    if (bound.vectors[id]) return bound.vectors[id];
+    return bound.ids.empty() ? nullptr : bound.ids[id];
+  };
+  for (std::size_t id = 0; id < bound.vectors.size(); ++id)
+    if (data_of(id)) bytes += round_up(slot_bytes(id), kSliceAlignment);
+  for (const std::span<const float> values : graph.constants) bytes += round_up(values.size_bytes(), kSliceAlignment);
   small_ = gpu.allocate(bytes, "norms and constants");
   Filler small(small_.get());
-  for (std::size_t id = 0; id < program.vectors.size(); ++id) {
+  for (std::size_t id = 0; id < bound.vectors.size(); ++id) {
     Slice& slice = vectors_.emplace_back();
-    if (program.vectors[id]) slice = small.add(program.vectors[id], slot_bytes(id));
-    if (program.ids[id]) slice = small.add(program.ids[id], slot_bytes(id));
+    if (const void* data = data_of(id)) slice = small.add(data, slot_bytes(id));
   }
-  for (const std::span<const float> values : program.graph->constants) constants_.push_back(small.add(values.data(), values.size_bytes()));
+  for (const std::span<const float> values : graph.constants) constants_.push_back(small.add(values.data(), values.size_bytes()));
 }
 
 std::vector<MTL::Buffer*> Weights::buffers() const {
   std::vector<MTL::Buffer*> all{small_.get()};
   if (copies_) all.push_back(copies_.get());
-  for (const File& file : files_) all.push_back(file.buffer.get());
   return all;
 }
 

@@ -15,7 +15,9 @@
 #include "support/program.hpp"
 #include "support/random.hpp"
 #include "support/slow_build.hpp"
+#include "support/soft_prompts.hpp"
 #include "support/test_drafts.hpp"
+#include "text/value.hpp"
 
 namespace lapidary::test {
 namespace {
@@ -231,6 +233,23 @@ const suite<"metal device"> device = [] {
       expect(older.status == 0_i) << older.err;
       expect(older.out == in_order.out) << "family" << family;
     }
+  };
+
+  "what may overlap in a tower may run in any order"_test = [] {
+    const SoftFixture fixture("ple");
+    const TemporaryFolder folder;
+    const std::string images = kFixtures + "/images/", audio = kFixtures + "/audio/";
+    const text::Value ids = text::Value::Array(fixture.prompts.at("image-audio").ids.begin(), fixture.prompts.at("image-audio").ids.end());
+    folder.write("ids.json", text::to_json(text::Value::Array{text::Value::Object{
+                                 {"ids", ids}, {"images", text::Value::Array{images + "wide-3x200.png"}}, {"audio", text::Value::Array{audio + "pcm16.wav"}}, {"image_tokens", 70}}}));
+    const auto soft = [&](const std::string& environment) {
+      const Outcome run = shell(environment + " " + LAPIDARY_PROGRAM + "-metal logits " + kFixtures + "/models/ple-bf16 --soft --ids " + folder.path("ids.json") + " -o " + folder.path("out"));
+      expect(run.status == 0_i) << run.err;
+      return read_all(folder.path("out"));
+    };
+    const std::string in_order = soft("");
+    expect(!in_order.empty());
+    for (int seed = 1; seed <= (kSlowBuild ? 1 : 2); ++seed) expect(soft("SOFTMETAL_SEED=" + std::to_string(seed)) == in_order) << "seed" << seed;
   };
 
   "a round costs the host the same at any depth"_test = [] {

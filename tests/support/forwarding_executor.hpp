@@ -15,6 +15,7 @@ class ForwardingExecutor : public link::Executor {
   }
   void await(link::RunId run) override { inner_.await(run); }
   link::Outputs outputs(link::RunId run, int seat) const override { return inner_.outputs(run, seat); }
+  void perceive(const link::Percept& percept, std::span<float> soft, std::span<float> tower) override { inner_.perceive(percept, soft, tower); }
   graph::RoundState& state(int slot) override { return inner_.state(slot); }
   bool keeps(int slot, std::int32_t length) const override { return inner_.keeps(slot, length); }
   void copy_slot(int from, int to, std::int32_t length) override { inner_.copy_slot(from, to, length); }
