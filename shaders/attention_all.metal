@@ -16,12 +16,12 @@ inline int seen_stride() { return kHeadDim + 4; }
 // Rows first to first + 31 of a head that begins at element `at` of its row, zeros behind the last of `count`; all threads.
 inline void load_tile(device const float* in, constant Step& step, device const Run& run, int first, int count, int at,
                       threadgroup float4* tile, uint index) {
-  const int fours = kHeadDim / 4;
-  for (int n = int(index); n < kTileKeys * fours; n += kTileThreads) {
-    const int row = n / fours, i = n % fours;
-    float4 four = float4(0.0f);
-    if (first + row < count) four = *(device const packed_float4*)(in_row(in, step.in[0], run, first + row) + at + 4 * i);
-    tile[row * (seen_stride() / 4) + i] = four;
+  constexpr int kRowThreads = kTileThreads / kTileKeys;
+  const int row = int(index) / kRowThreads;
+  device const float* from = in_row(in, step.in[0], run, min(first + row, count - 1)) + at;
+  for (int i = int(index) % kRowThreads * 4; i < kHeadDim; i += kRowThreads * 4) {
+    const float4 four = *(device const packed_float4*)(from + i);
+    tile[(row * seen_stride() + i) / 4] = first + row < count ? four : float4(0.0f);
   }
 }
 

@@ -31,8 +31,9 @@ kernel void grid_angles(constant Step& step [[buffer(0)]], device const Run& run
                         uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]]) {
   const int row = int(group.y), half_dim = kHeadDim / 2, quarter = kHeadDim / 4, i = int(index);
   if (row >= rows_of(step, run) || i >= half_dim) return;
-  const int at = i < quarter ? row % run.columns : row / run.columns;
-  const float2 turn = cos_sin(float(at) * frequencies[i % quarter]);
+  const bool by_column = i < quarter;
+  const int at = by_column ? row % run.columns : row / run.columns;
+  const float2 turn = cos_sin(float(at) * frequencies[by_column ? i : i - quarter]);
   device float* angles = out_row(out, step.out[0], run, row);
   angles[i] = turn.x;
   angles[half_dim + i] = turn.y;
