@@ -115,7 +115,7 @@ MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, Dr
   }
   for (const graph::Tower& tower : graph.towers) {
     const auto rows = static_cast<std::size_t>(tower.buffer_rows(plan.max_rows(tower)));
-    plan.tower_bytes = std::max(plan.tower_bytes, round_up(rows * tower.segment.bytes(graph::Region::rows), kPageBytes));
+    plan.tower_bytes = std::max(plan.tower_bytes, round_up(rows * static_cast<std::size_t>(tower.segment.bytes(graph::Region::rows)), kPageBytes));
   }
   for (const graph::WeightSlot& slot : graph.weights) {
     if (!drafters.has(slot.owner)) continue;
