@@ -40,16 +40,16 @@ struct CodeLines {
   int stride;  // bytes
 };
 
-// What is added to it is rounded to the nearest integer, ties to even: 1.5 * 2^23.
-inline constexpr float kRound = 12582912.0f;
+// What is added to it is rounded to the nearest integer, ties to even: 1.5 * 2^23. Every file has its own, as of kQ4Codes.
+constexpr float kRound = 12582912.0f;
 
 // The largest magnitude of numbers, if there is something to divide by it. What is not a number is larger than all others.
 struct Largest {
   float most;
-  bool is_nothing() const { return most <= 0x1p-100f; }
-  bool is_number() const { return most < std::numeric_limits<float>::infinity(); }
+  [[gnu::always_inline]] bool is_nothing() const { return most <= 0x1p-100f; }
+  [[gnu::always_inline]] bool is_number() const { return most < std::numeric_limits<float>::infinity(); }
   // The step of multiples of which `count` are the largest.
-  float step(float count) const { return is_nothing() ? 0.0f : is_number() ? most / count : std::numeric_limits<float>::quiet_NaN(); }
+  [[gnu::always_inline]] float step(float count) const { return is_nothing() ? 0.0f : is_number() ? most / count : std::numeric_limits<float>::quiet_NaN(); }
 };
 [[gnu::always_inline]] inline Largest largest_of(const float* x, int n) {
   std::uint32_t bits = 0;

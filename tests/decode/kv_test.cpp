@@ -146,19 +146,20 @@ const suite<"kv"> kv = [] {
         if (!stores.one) continue;
         ++layers;
         const std::size_t d = static_cast<std::size_t>(shape.layers[l].head_dim), pairs = static_cast<std::size_t>(stores.keys) / 2;
-        const auto agrees = [&](std::size_t shift, int norm_layer) {
+        const auto agrees = [&](std::size_t begin, std::size_t other, int norm_layer) {
           for (int p = 0; p < 150; ++p) {
             std::vector<float> k(d), v(d), turned, made(d);
             model.executor->read_kv(0, l, 0, p, k, v);
-            for (const std::size_t first : {shift, d / 2 + shift}) turned.insert(turned.end(), k.begin() + static_cast<std::ptrdiff_t>(first), k.begin() + static_cast<std::ptrdiff_t>(first + pairs));
+            for (const std::size_t first : {begin, other}) turned.insert(turned.end(), k.begin() + static_cast<std::ptrdiff_t>(first), k.begin() + static_cast<std::ptrdiff_t>(first + pairs));
             link::make_key(v, turned, link::key_norm(model.program, norm_layer), made);
             if (std::memcmp(made.data(), k.data(), d * sizeof(float)) != 0) return false;
           }
           return true;
         };
-        expect(agrees(0, l)) << "layer" << l;
-        expect(!agrees(1, l)) << "shifted pairs, layer" << l;
-        expect(!agrees(0, l == 0 ? 1 : l - 1)) << "another layer's norm, layer" << l;
+        expect(agrees(0, d / 2, l)) << "layer" << l;
+        expect(!agrees(1, d / 2 + 1, l)) << "shifted pairs, layer" << l;
+        expect(!agrees(0, pairs, l)) << "neighbours as pairs, layer" << l;
+        expect(!agrees(0, d / 2, l == 0 ? 1 : l - 1)) << "another layer's norm, layer" << l;
       }
       expect(layers > 0) << name;
     };
