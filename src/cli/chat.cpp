@@ -26,6 +26,7 @@ struct ChatFlags {
   AnswerFlags answer;
   std::string system;
   std::string connect;  // to a server; empty = a model is loaded here
+  Connect connector = nullptr;
   bool stats = false;
 };
 
@@ -81,7 +82,7 @@ class Chat {
  public:
   explicit Chat(ChatFlags flags)
       : flags_(std::move(flags)), options_(flags_.answer.options()),
-        answerer_(flags_.connect.empty() ? local_answerer(flags_.engine) : connector()(flags_.connect, flags_.engine.quiet)) {
+        answerer_(flags_.connect.empty() ? local_answerer(flags_.engine) : flags_.connector(flags_.connect, flags_.engine.quiet)) {
     reset();
   }
 
@@ -260,13 +261,14 @@ void check_remote(const std::vector<CLI::Option*>& local) {
 
 }  // namespace
 
-void add_chat(CLI::App& app, int& status) {
+void add_chat(CLI::App& app, int& status, Connect connect) {
   CLI::App* command = app.add_subcommand("chat", "Talk with the model");
   const auto flags = std::make_shared<ChatFlags>();
   flags->engine.add_to(*command);
   add_image_tokens(*command, flags->engine.model.image_tokens);
   const std::vector<CLI::Option*> local = command->get_options();
-  if (connector())
+  flags->connector = connect;
+  if (connect)
     add_path(*command, "--connect", flags->connect, "URL",
              "talk to a server, http://HOST:PORT or unix:PATH, instead of loading a model; LAPIDARY_API_KEY is the key");
   flags->answer.add_to(*command);

@@ -23,11 +23,6 @@ struct Command {
 };
 std::span<const Command> commands();
 
-// What makes the other end of `chat --connect URL`. Null: the program is there for its own model.
-class Answerer;
-using Connector = std::unique_ptr<Answerer> (*)(const std::string& url, bool quiet);
-Connector connector();
-
 void add_inspect(CLI::App& app);
 void add_cut(CLI::App& app);
 void add_list(CLI::App& app);
@@ -36,7 +31,10 @@ void add_rounds(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_generate(CLI::App& app, int& status);
-void add_chat(CLI::App& app, int& status);
+// connect: makes the other end of `chat --connect URL`; null: the program is there for its own model.
+class Answerer;
+using Connect = std::unique_ptr<Answerer> (*)(const std::string& url, bool quiet);
+void add_chat(CLI::App& app, int& status, Connect connect);
 void add_serve(CLI::App& app);
 void add_check_exact(CLI::App& app);
 void add_describe(CLI::App& app);

@@ -6,7 +6,7 @@ namespace lapidary::cli {
 std::span<const Command> commands() {
   static constexpr Command kCommands[] = {
       {"generate", add_generate},
-      {"chat", add_chat},
+      {"chat", [](CLI::App& app, int& status) { add_chat(app, status, nullptr); }},
       {"serve", [](CLI::App& app, int&) { add_serve(app); }},
       {"inspect", [](CLI::App& app, int&) { add_inspect(app); }},
       {"logits", [](CLI::App& app, int&) { add_logits(app); }},
@@ -17,7 +17,5 @@ std::span<const Command> commands() {
   };
   return kCommands;
 }
-
-Connector connector() { return nullptr; }
 
 }  // namespace lapidary::cli

@@ -7,7 +7,7 @@ namespace lapidary::cli {
 std::span<const Command> commands() {
   static constexpr Command kCommands[] = {
       {"generate", add_generate},
-      {"chat", add_chat},
+      {"chat", [](CLI::App& app, int& status) { add_chat(app, status, remote_answerer); }},
       {"serve", [](CLI::App& app, int&) { add_serve(app); }},
       {"list", [](CLI::App& app, int&) { add_list(app); }},
       {"inspect", [](CLI::App& app, int&) { add_inspect(app); }},
@@ -22,7 +22,5 @@ std::span<const Command> commands() {
   };
   return kCommands;
 }
-
-Connector connector() { return remote_answerer; }
 
 }  // namespace lapidary::cli
