@@ -184,7 +184,7 @@ void multiply_rows(const Q8Weights& w, const Q8Tile& tile, float* const* y, Rang
     Cursor<kGroupBytes, Rows * Group, Rows> cursor(w, streams, tile, step);
     float32x4_t sums[Rows];
     for (float32x4_t& sum : sums) sum = vdupq_n_f32(0.0f);
-    cursor.template for_each_group<(Rows < 3)>(w.cols / Group, [&]<int kGroup>(const auto& at) __attribute__((always_inline)) {
+    cursor.template for_each_group<false>(w.cols / Group, [&]<int kGroup>(const auto& at) __attribute__((always_inline)) {
       at.template fetch<kGroup>();
       const std::int8_t* const q = at.q + kGroup * Rows * Group;
       int32x4_t d[Rows][kStreams];
