@@ -256,11 +256,13 @@ Value json_of(const link::Program& program, const InstructionsFlag& instructions
   if (!with_graph) return object;
   Value::Array steps;
   for (int id = 0; id < graph::kSegmentCount; ++id)
-    for (const graph::Step& step : program.graph->segments[id].steps)
+    for (const graph::Step& step : program.graph->segments[id].steps) {
+      if (!link::runs(program, step)) continue;
       steps.push_back(Value::Object{{"segment", name_of(static_cast<graph::SegmentId>(id))},
                                     {"layer", step.layer},
                                     {"kernel", link::variant_of(program, step)},
                                     {"weight_bytes", link::weight_bytes(program, step)}});
+    }
   object.emplace_back("steps", std::move(steps));
   return object;
 }

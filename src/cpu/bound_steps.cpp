@@ -155,7 +155,7 @@ void BoundSteps::record(SegmentId id, bool& finds_maxima) {
   const graph::Segment& segment = program_.graph->segment(id);
   auto& list = segments_[static_cast<std::size_t>(id)];
   for (const Step& step : segment.steps) {
-    if (step.op == Op::keep_tap && !program_.dflash) continue;
+    if (!runs(program_, step)) continue;
     CpuStep& bound = list.emplace_back();
     bound.step = &step;
     for (std::size_t i = 0; i < step.in.size(); ++i) bound.in[i] = bind(segment, step.in[i]);

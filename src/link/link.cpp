@@ -30,6 +30,7 @@ TokenCost cost_of(const Program& program, std::initializer_list<graph::SegmentId
   TokenCost cost;
   for (const graph::SegmentId id : segments)
     for (const graph::Step& step : program.graph->segment(id).steps) {
+      if (!runs(program, step)) continue;
       ++cost.steps;
       cost.weight_bytes += weight_bytes(program, step);
     }

@@ -66,6 +66,9 @@ Program begin_program(Origin target, std::optional<Origin> assistant, const grap
                       std::optional<Origin> dflash = std::nullopt);
 void finish_program(Program& program);
 
+// Outputs of layers are kept for the DFlash drafter alone.
+inline bool runs(const Program& program, const graph::Step& step) { return step.op != graph::Op::keep_tap || program.dflash; }
+
 // The norm of the keys of a layer that owns its K/V. [head_dim]
 const float* key_norm(const Program& program, int layer);
 

@@ -49,7 +49,7 @@ const suite<"descriptions"> descriptions = [] {
   "the manual page is clean, and flags without a value have none"_test = [] {
     const std::string page = lapidary("man").out;
     expect(contains(page, "\n.B \\-\\-json\n") && contains(page, "\n.B \\-\\-think\n")) << page;
-    expect(contains(page, "\n.B \\-s, \\-\\-seed \\fIN\\fR\n") && contains(page, "\\fIauto|mtp|lookup|none\\fR"));
+    expect(contains(page, "\n.B \\-s, \\-\\-seed \\fIN\\fR\n") && contains(page, "\\fIauto|mtp|dflash|lookup|none\\fR"));
     if (!is_here("groff")) return;
     const Outcome drawn = shell(LAPIDARY_PROGRAM " man | groff -man -ww -Tutf8 >/dev/null");
     expect(drawn.status == 0_i && drawn.err.empty()) << drawn.err;
@@ -58,7 +58,7 @@ const suite<"descriptions"> descriptions = [] {
   "bash completes commands, flags and values"_test = [] {
     expect(contains(bash_candidates("lapidary ge"), "generate\n"));
     expect(contains(bash_candidates("lapidary generate --draft-k"), "--draft-kind\n"));
-    expect(bash_candidates("lapidary generate --draft-kind \"\"") == "auto\nmtp\nlookup\nnone\n");
+    expect(bash_candidates("lapidary generate --draft-kind \"\"") == "auto\nmtp\ndflash\nlookup\nnone\n");
     expect(bash_candidates("lapidary chat --numeric f") == "fast\n");
     expect(bash_candidates("lapidary chat --backend \"\"") == "cpu\n");
     expect(bash_candidates("lapidary completions \"\"").starts_with("bash\nzsh\nfish\n"));
@@ -121,7 +121,7 @@ const suite<"words"> words = [] {
   "ranges and defaults are in the help"_test = [] {
     const std::string help = lapidary("generate --help").out;
     for (const char* piece : {"--temperature", "(0 to 100, default: the checkpoint's)", "--max-tokens N", "(at least 1, default: until",
-                              "--draft-kind auto|mtp|lookup|none", "(1 to 256, default: one per core"})
+                              "--draft-kind auto|mtp|dflash|lookup|none", "(1 to 256, default: one per core"})
       expect(contains(help, piece)) << piece << help;
   };
 };

@@ -34,7 +34,7 @@ const suite<"flags"> flags = [] {
              {"bench " + kPebble + " -n 3,-5", "[--generate] expected a whole number of at least 0, got '-5'\n"},
              {"bench " + kPebble + " --acceptance nan", "[--acceptance] expected a number from 0 to 1, got 'nan'\n"},
              {"bench " + kPebble + " --widths 9", "[--widths] expected a whole number from 1 to 8, got '9'\n"},
-             {"generate hi --draft-kind eagle", "[--draft-kind] expected one of auto, mtp, lookup, none, got 'eagle'\n"},
+             {"generate hi --draft-kind eagle", "[--draft-kind] expected one of auto, mtp, dflash, lookup, none, got 'eagle'\n"},
              {"generate hi --draft-tokens 8", "[--draft-tokens] expected one of auto, 0, 1, 2, 3, 4, 5, 6, 7, got '8'\n"},
              {"generate hi --model ''", "[--model] expected a name, got none\n"},
              {"tokenize hi --model ''", "[--model] expected a name, got none\n"},

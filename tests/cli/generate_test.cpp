@@ -219,7 +219,7 @@ const suite<"lapidary generate"> generate = [] {
           std::string("numeric      exact (usual for a model of this size)"), std::string("threads      1 (--threads)"),
           "assistant    " + pebble + "-assistant (lies beside the model)", "dflash       " + pebble + "-dflash (lies beside the model)"})
       expect(run.err.find(line + "\n") != std::string::npos) << line << "\n" << run.err;
-    for (const char* piece : {"instructions ", "K/V          f32, ", " for 300 tokens\n", "drafts       by mtp, lookup, as many", " of mapped weights, ", "loaded in ",
+    for (const char* piece : {"instructions ", "K/V          f32, ", " for 300 tokens\n", "drafts       by mtp, dflash, lookup, as many", " of mapped weights, ", "loaded in ",
                               "(checkpoint 0.", "s, tokenizer 0.", "s, weights 0."})
       expect(run.err.find(piece) != std::string::npos) << piece << "\n" << run.err;
 

@@ -149,8 +149,8 @@ const suite<"lapidary inspect"> inspect = [] {
 
     // Where the bytes are, the largest part first, with a bar as long as its share.
     for (const char* piece : {"\n  parameters     28.3 million\n", "\n  context        up to 8192 tokens\n",
-                              "\nweights\n  experts                    affine4/64      36 tensors   10.1 MiB  61.3 %  ############################\n",
-                              "\n  assistant embedding        affine4/64       1 tensors  576.0 KiB   3.4 %  ##\n",
+                              "\nweights\n  experts                    affine4/64      36 tensors   10.1 MiB  57.4 %  ##########################\n",
+                              "\n  assistant embedding        affine4/64       1 tensors  576.0 KiB   3.2 %  #\n",
                               "\n  weights        7.7 MiB\n", "\n  K/V            2.0 KiB\n", "\n  towers         3.8 MiB\n"})
       expect(text.out.find(piece) != std::string::npos) << piece;
 

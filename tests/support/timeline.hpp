@@ -41,7 +41,7 @@ struct Timeline {
 // The timeline of a model holds every step of a prompt, of tokens and of a round once, in order, with the bytes they read.
 inline void expect_timeline(const std::string& program, const std::string& model) {
   using namespace boost::ut;
-  const Outcome inspect = shell(program + " inspect " + model + " --json --graph");
+  const Outcome inspect = shell(program + " inspect " + model + " --draft-kind none --json --graph");
   simdjson::dom::parser parser;
   const simdjson::dom::element facts = parser.parse(inspect.out);
   const std::int64_t token_bytes = facts["per_token"]["weight_bytes"], token_steps = facts["per_token"]["steps"];
