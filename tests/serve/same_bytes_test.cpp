@@ -195,6 +195,7 @@ const suite<"same bytes"> same_bytes = [] {
       serve::ServerOptions options;
       if (!caches) options.prefix_cache_bytes = 0;
       options.queue = 1000;
+      options.queue_timeout_s = options.request_timeout_s = 1e5;  // however slow the build
       const RunningServer server(model_of(sessions, drafts ? engine::DraftKind::automatic : engine::DraftKind::none), options);
       for (int round = 0; round < rounds; ++round) {
         std::vector<std::size_t> order;
