@@ -254,17 +254,17 @@ class MetalExecutor final : public link::Executor {
     }
     for (std::size_t s = 0; s < seats.size(); ++s) {
       const RoundState begins = known_state(seats[s].slot);
-      const int drafts = begins.drafted + seats[s].drafts;
+      const int drafts = begins.drafted + seats[s].drafts, rows = play == Play::catch_up ? 0 : drafts + 1;
       layout::RunSeat& seat = run.seats[s];
-      seat = {.slot = seats[s].slot, .first = run.row_count, .count = drafts + 1, .drafts = drafts, .samples = 0, .sampling = {}, .block = {}};
-      run.row_count += drafts + 1;
+      seat = {.slot = seats[s].slot, .first = run.row_count, .count = rows, .drafts = drafts, .samples = 0, .sampling = {}, .block = {}};
+      run.row_count += rows;
       if (has_block(seats[s]) || play == Play::catch_up) catch_up(seat, begins.length);
       if (has_block(seats[s])) {
         seat.block.first = run.block_rows;
         seat.block.count = seats[s].drafts + 1;
         run.block_rows += seat.block.count;
       }
-      if (play == Play::round || play == Play::verify) slots_.write_round(seat.slot, begins.length, begins.length + drafts + 1);
+      if (play == Play::round || play == Play::verify) slots_.write_round(seat.slot, begins.length, begins.length + rows);
     }
     run.output_count = run.row_count;
     return run;

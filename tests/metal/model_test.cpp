@@ -104,6 +104,7 @@ Tokens continued(Loaded& model, const Tokens& prompt, const graph::Sampling& sam
   return all;
 }
 
+// Drafts in blocks by the DFlash drafter.
 const decode::Speculation::SourceKind kBlocks{[] { return std::make_unique<decode::DFlash>(8); }, {.block = true}};
 
 // A copy of the fixture whose tensors all begin at odd addresses: behind one byte that nobody asks for.

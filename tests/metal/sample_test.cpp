@@ -90,13 +90,14 @@ suite<"sample on the device"> sample_suite = [] {
   "the drafts of a block know neither each other nor masks"_test = [] {
     Random random(10);
     const int n = 60;
-    Sampling sampling{.repetition = 1.5f, .frequency = 0.7f, .temperature = 1.0f, .top_k = 30};
+    Sampling sampling{.repetition = 1.5f, .frequency = 0.7f, .top_k = 30};
     for (int drafts = 1; drafts <= 7; ++drafts) {
+      sampling.temperature = drafts % 2 ? 0.0f : 1.0f;
       sampling.seed = random.bits();
-      Ids counts(n, 0), before;
+      Ids counts(n, 0);
       for (int i = 0; i < 30; ++i) ++counts[random.below(n)];
-      for (int i = 0; i < 7; ++i) before.push_back(random.below(n));
-      const FloatRows logits = random_rows(random, drafts + 1, n, -3, 3);
+      const FloatRows logits(static_cast<std::size_t>(drafts) + 1, random.floats(n, -3, 3));
+      const Ids before(7, choose_one(choose_on_device, logits[0], {}, sampling, {.index = 20}, counts));  // what they might avoid
       const Ids chosen = choose({.logits = logits, .sampling = &sampling, .counts = counts, .masks = {std::vector<std::uint32_t>(2, 0x100)},
                                  .emitted = 20, .drafts = before, .slot = 1, .block = true});
       expect(is_untouched(std::bit_cast<float>(chosen[0])));
