@@ -4,7 +4,7 @@
     tools/build release lapidary && perf/speculation.py [--runs N] [--model DIR] [--numeric exact|fast]
 
 The kinds of drafting run in turns in the same minutes; speeds are printed as ratios of medians to plain decoding. The ids of every
-kind must be those of plain decoding.
+kind must be those of plain decoding. Without a k it is chosen round by round; `auto` chooses between the drafters as well.
 """
 import argparse
 import json
@@ -14,10 +14,19 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PROMPTS = ["Give me JSON for 3 people.", "What is 17 + 25 + 8? Work step by step.", "Tell me a story."]
+PROMPTS = {
+    "Give me JSON for 3 people.": [],
+    "What is 17 + 25 + 8? Work step by step.": [],
+    "Tell me a story.": [],
+    "Write a Python function that adds two numbers.": [],
+    "Describe the picture.": ["--image", ROOT / "models/examples/shapes.png"],
+}
 KINDS = {
     "plain": ["--draft-kind", "none"],
     "mtp, k = 4": ["--draft-kind", "mtp", "--draft-tokens", "4"],
+    "mtp": ["--draft-kind", "mtp"],
+    "dflash, k = 4": ["--draft-kind", "dflash", "--draft-tokens", "4"],
+    "dflash": ["--draft-kind", "dflash"],
     "lookup, k = 4": ["--draft-kind", "lookup", "--draft-tokens", "4"],
     "auto": [],
 }
@@ -25,7 +34,7 @@ KINDS = {
 
 def generate(arguments, prompt, temperature, drafting):
     command = [ROOT / "build/release/lapidary", "generate", prompt, "--json", "--seed", "1", "--max-tokens", str(arguments.tokens),
-               "--temperature", str(temperature), *drafting]
+               "--temperature", str(temperature), *PROMPTS[prompt], *drafting]
     if arguments.model:
         command += ["--model", arguments.model]
     if arguments.numeric:
