@@ -492,6 +492,7 @@ class MetalExecutor final : public link::Executor {
     for (std::size_t i = 0; i < step.out.size(); ++i) {
       if (step.out[i] == graph::kNone) continue;
       const BoundOperand bound = recorder_.bind_operand(segment, step, step.out[i]);
+      if (!bound.slice) continue;  // of a drafter that is not there
       const std::size_t first = bound.operand.windowed ? static_cast<std::size_t>(seat.chunk.output_begin) : 0;
       result.out[i] = {contents<std::byte>(bound.slice) + bound.operand.slot_bytes * static_cast<std::size_t>(seat.slot) +
                            first * bound.operand.row_bytes,
