@@ -51,6 +51,11 @@ IdPrompt read_prompt(const text::Value& entry, const std::string& path) {
   return prompt;
 }
 
+// The most soft tokens of a picture of it; `folder`: of the checkpoint.
+std::int32_t image_budget_of(const IdPrompt& prompt, const std::string& folder) {
+  return prompt.image_tokens ? prompt.image_tokens : engine::image_budget(folder);
+}
+
 // Files in the order of their places among the ids, each kind for itself.
 class Files {
  public:
@@ -84,8 +89,13 @@ std::vector<IdPrompt> read_id_prompts(const std::string& path) {
   return prompts;
 }
 
-std::int32_t image_budget_of(const IdPrompt& prompt, const std::string& folder) {
-  return prompt.image_tokens ? prompt.image_tokens : engine::image_budget(folder);
+void make_room(ModelFlags& model, const std::vector<IdPrompt>& prompts, const std::string& folder, std::int32_t more_tokens) {
+  std::size_t longest = 1;
+  for (const IdPrompt& prompt : prompts) {
+    longest = std::max(longest, prompt.ids.size());
+    if (!prompt.images.empty()) model.image_tokens = std::max(model.image_tokens, image_budget_of(prompt, folder));
+  }
+  if (!model.options.context_tokens) model.options.context_tokens = static_cast<std::int32_t>(longest) + more_tokens;
 }
 
 Perceived perceive(const link::Program& program, link::Executor& executor, const IdPrompt& prompt, const std::string& folder,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/model.hpp"
 #include "decode/soft.hpp"
 #include "link/executor.hpp"
 #include "link/link.hpp"
@@ -22,8 +23,8 @@ inline constexpr const char* kIdPromptsHelp =
     "JSON list of prompts: lists of token ids, or {\"ids\": [...], \"images\": [\"a.png\"], \"audio\": [\"b.wav\"], \"image_tokens\": 70}";
 
 std::vector<IdPrompt> read_id_prompts(const std::string& path);
-// The most soft tokens of a picture of it; `folder`: of the checkpoint.
-std::int32_t image_budget_of(const IdPrompt& prompt, const std::string& folder);
+// A context for the longest of them and so many tokens more, unless one was asked for, and for their largest picture; `folder`: of the checkpoint.
+void make_room(ModelFlags& model, const std::vector<IdPrompt>& prompts, const std::string& folder, std::int32_t more_tokens);
 
 // What the towers made of a prompt's files.
 struct Perceived {

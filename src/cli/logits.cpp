@@ -100,13 +100,7 @@ void run_prompt(const link::Program& program, link::Executor& executor, const Lo
 void run(LogitsFlags flags) {
   const std::vector<IdPrompt> prompts = read_id_prompts(flags.ids_file);
   const std::string folder = folder_of(flags.model.checkpoint);
-  std::size_t longest = 1;
-  for (const IdPrompt& prompt : prompts) {
-    longest = std::max(longest, prompt.ids.size());
-    if (!prompt.images.empty()) flags.model.image_tokens = std::max(flags.model.image_tokens, image_budget_of(prompt, folder));
-  }
-  if (!flags.model.options.context_tokens)
-    flags.model.options.context_tokens = static_cast<std::int32_t>(longest) + flags.greedy;
+  make_room(flags.model, prompts, folder, flags.greedy);
   const link::Program program = flags.model.load();
   const auto executor = program.backend->make(program);
   Results results;

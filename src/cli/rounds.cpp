@@ -82,13 +82,7 @@ Value rounds_of(const link::Program& program, link::Executor& executor, const Ro
 void run(RoundsFlags flags) {
   const std::vector<IdPrompt> prompts = read_id_prompts(flags.ids_file);
   const std::string folder = folder_of(flags.model.checkpoint);
-  std::size_t longest = 1;
-  for (const IdPrompt& prompt : prompts) {
-    longest = std::max(longest, prompt.ids.size());
-    if (!prompt.images.empty()) flags.model.image_tokens = std::max(flags.model.image_tokens, image_budget_of(prompt, folder));
-  }
-  if (!flags.model.options.context_tokens)  // the last round may have drafts behind the last token
-    flags.model.options.context_tokens = static_cast<std::int32_t>(longest) + flags.tokens + decode::kMaxDrafts + 1;
+  make_room(flags.model, prompts, folder, flags.tokens + decode::kMaxDrafts + 1);  // the last round may have drafts behind the last token
   const link::Program program = flags.model.load(flags.draft);
   const auto executor = program.backend->make(program);
   const engine::ResolvedSampling sampling(flags.sampling.options(), decode::read_generation_defaults(folder), program.graph->shape.vocab);

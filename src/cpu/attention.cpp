@@ -61,10 +61,6 @@ struct Softmax {
   }
 };
 
-}  // namespace
-
-namespace {
-
 void store_heads(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape, const HeadRule& rule,
                  const link::KvCache* cache, Out q, Part part) {
   const int d = shape.head_dim;

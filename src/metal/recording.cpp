@@ -50,7 +50,7 @@ BoundStep bind_step(const graph::Step& step, const BindOperand& bind_operand, co
   return bound;
 }
 
-std::vector<RecordedStep> record_steps(Gpu& gpu, const graph::Segment& segment, bool joins, bool taps,
+std::vector<RecordedStep> record_steps(Gpu& gpu, const link::Program& program, const graph::Segment& segment, bool joins,
                                        const std::function<BoundStep(std::size_t)>& bind) {
   std::vector<RecordedStep> steps;
   std::size_t last_barrier = 0;  // number of the step it stands before
@@ -61,7 +61,7 @@ std::vector<RecordedStep> record_steps(Gpu& gpu, const graph::Segment& segment, 
     });
   };
   for (std::size_t i = 0; i < segment.steps.size(); ++i) {
-    if (segment.steps[i].op == graph::Op::keep_tap && !taps) continue;
+    if (!runs(program, segment.steps[i])) continue;
     const bool with_next = joins && i + 1 < segment.steps.size() && goes_with_last(segment, i + 1);
     const bool barrier = waits(i) || (with_next && waits(i + 1));
     if (barrier) last_barrier = i;
@@ -168,7 +168,7 @@ BoundStep Recorder::bind(const Variant& variant, const graph::Step& step, std::s
 
 std::vector<RecordedStep> Recorder::record(const Variant& variant) const {
   const graph::Segment& segment = program_.graph->segment(variant.segment);
-  return record_steps(gpu_, segment, numeric_of(variant) == NumericClass::round, program_.dflash.has_value(), [&](std::size_t i) {
+  return record_steps(gpu_, program_, segment, numeric_of(variant) == NumericClass::round, [&](std::size_t i) {
     return bind(variant, segment.steps[i], first_step_[static_cast<std::size_t>(variant.segment)] + i);
   });
 }

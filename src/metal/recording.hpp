@@ -28,9 +28,8 @@ struct Variant {
 // Which kernels its rows go through.
 NumericClass numeric_of(const Variant& variant);
 
-// The steps of a segment, with all pipelines they take. bind(i): step number i; `joins`: what goes with the step before it does;
-// `taps`: outputs of layers are kept for the DFlash drafter.
-std::vector<RecordedStep> record_steps(Gpu& gpu, const graph::Segment& segment, bool joins, bool taps,
+// The steps of a segment, with all pipelines they take. bind(i): step number i; `joins`: what goes with the step before it does.
+std::vector<RecordedStep> record_steps(Gpu& gpu, const link::Program& program, const graph::Segment& segment, bool joins,
                                        const std::function<BoundStep(std::size_t)>& bind);
 
 // Where operands lie.

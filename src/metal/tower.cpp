@@ -76,7 +76,7 @@ void Towers::bind(const Tower& tower) {
   Weights weights(gpu_, files_, *program_.graph, {origin.matrices, origin.vectors, {}});
   Bound bound{std::move(origin), std::move(weights), gpu_.allocate(params_bytes(tower), "steps of a tower"), {}};
   const BindOperand operands = [&](graph::BufferId id) { return bind_operand(tower, id); };
-  bound.steps = record_steps(gpu_, tower.segment, false, false, [&](std::size_t i) {
+  bound.steps = record_steps(gpu_, program_, tower.segment, false, [&](std::size_t i) {
     const graph::Step& step = tower.segment.steps[i];
     BoundStep one = bind_step(step, operands, bound.weights);
     one.numeric = NumericClass::prompt;

@@ -78,27 +78,6 @@ Finding residual_norm(Workbench& bench, int outputs, bool scaled) {
   });
 }
 
-Finding add_norm(Workbench& bench, bool normed) {
-  Random random(8);
-  constexpr int kWidth = 640;
-  Trial trial(bench, Op::add_norm, {.n = {kWidth}, .epsilon = kEpsilon}, kRows);
-  const auto h = random.rows(kRows, kWidth, -30.0f, 30.0f), y = random.rows(kRows, kWidth);
-  const auto weight = random.floats(kWidth, -3.0f, 3.0f);
-  trial.stream(h);
-  trial.in(1, y);
-  if (normed) {
-    trial.out(1, kWidth);
-    trial.vector(0, weight);
-  }
-  return trial.examine([&](int row) {
-    const Doubles stream = sum(doubles(h[row]), doubles(y[row]));
-    Expected expected;
-    expected.numbers(stream, kNormError);
-    if (normed) expected.numbers(norm(stream, weight), kNormError);
-    return expected;
-  });
-}
-
 Finding moe_combine(Workbench& bench) {
   Random random(3);
   constexpr int kWidth = 320, kUsed = 4;
@@ -362,8 +341,6 @@ std::vector<Case> row_cases() {
           {"rms_norm of 100", [](Workbench& bench) { return rms_norm(bench, 100); }},
           {"residual_norm without outputs", [](Workbench& bench) { return residual_norm(bench, 0, true); }},
           {"residual_norm with three outputs", [](Workbench& bench) { return residual_norm(bench, 3, false); }},
-          {"add_norm", [](Workbench& bench) { return add_norm(bench, false); }},
-          {"add_norm with a norm", [](Workbench& bench) { return add_norm(bench, true); }},
           {"moe_combine", moe_combine},
           {"route", route},
           {"linear_route", linear_route},
