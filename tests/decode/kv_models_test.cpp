@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "reference/kv_codes.hpp"
 #include "support/cases.hpp"
 #include "support/expected.hpp"
 #include "support/kv_logits.hpp"
@@ -35,6 +36,43 @@ const suite<"kv models"> kv_models = [] {
         }
         std::printf("kv: %s %s: differs from the reference by %.4f in the mean, %.3f at most\n", name, std::string(format->name).c_str(), sum / static_cast<double>(expected.size()), most);
         expect(sum / static_cast<double>(expected.size()) < 0.02 && most < 0.3) << name << format->name;
+      }
+    };
+
+  // One store holds what two do: float32 keeps both, so what codes would make of one of them can be seen beside the other.
+  for (const char* name : {"moe-bf16", "unified-bf16"})
+    boost::ut::test(std::string(name) + " has keys that its values and what turns of the keys hold") = [name] {
+      Loaded model(kFixtures + "/models/" + name, {.context_tokens = 64, .kv = &link::kKvF32});
+      Random random(4);
+      std::vector<std::int32_t> tokens;
+      for (int i = 0; i < 48; ++i) tokens.push_back(4 + random.below(240));
+      decode::Session session(model.program, *model.executor);
+      session.prefill(tokens);
+      const graph::Shape& shape = model.program.graph->shape;
+      for (int l = 0; l < shape.layer_count; ++l) {
+        const graph::LayerShape& layer = shape.layers[static_cast<std::size_t>(l)];
+        if (!layer.values_are_keys || layer.kv_layer != l) continue;
+        const float* weights = model.program.vectors[link::key_norm_weight(*model.program.graph, l)];
+        const reference::Vector norm(weights, weights + layer.head_dim), no_norm(norm.size(), 1.0);
+        const std::size_t pairs = static_cast<std::size_t>(link::turned_pairs(shape, layer)), half = norm.size() / 2;
+        const auto off_by = [&](std::size_t shift, std::size_t apart, bool has_norm) {
+          double most = 0;
+          std::vector<float> key(norm.size()), value(key.size());
+          for (int head = 0; head < layer.kv_heads; ++head)
+            for (int position = 0; position < session.length(); ++position) {
+              model.executor->read_kv(0, l, head, position, key, value);
+              reference::Vector turned;
+              for (std::size_t i = 0; i < pairs; ++i) turned.push_back(key[i + shift]);
+              for (std::size_t i = 0; i < pairs; ++i) turned.push_back(key[i + shift + apart]);
+              const reference::Vector made = reference::key_of({value.begin(), value.end()}, turned, has_norm ? norm : no_norm);
+              for (std::size_t i = 0; i < key.size(); ++i) most = std::max(most, std::abs(made[i] - key[i]));
+            }
+          return most;
+        };
+        expect(off_by(0, half, true) < 1e-5) << l;
+        expect(off_by(0, half, false) > 1e-3) << "no norm" << l;
+        expect(off_by(1, half, true) > 1e-3) << "one further" << l;
+        expect(off_by(0, pairs, true) > 1e-3) << "neighbours" << l;
       }
     };
 
