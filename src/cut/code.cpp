@@ -58,9 +58,10 @@ std::string write_origin(std::ostream& out, const std::string& name, const link:
 
 }  // namespace
 
-std::string code_of(const link::Manifest& manifest, const std::string& graph, const std::string& backend) {
+std::string code_of(const link::Manifest& manifest, const std::string& graph, const std::string& backend,
+                    const std::vector<std::string>& decoders) {
   std::ostringstream out;
-  out << graph << "\n#include <bit>\n#include \"" << backend << "/backend.hpp\"\n#include \"link/manifest.hpp\"\n\n"
+  out << graph << "\n#include <bit>\n#include \"" << backend << "/backend.hpp\"\n#include \"link/manifest.hpp\"\n#include \"media/formats.hpp\"\n\n"
       << "namespace lapidary::link {\nnamespace {\n\n";
   const std::string target = write_origin(out, "target", manifest.target);
   const std::string assistant = manifest.assistant ? "&" + write_origin(out, "assistant", *manifest.assistant) : "nullptr";
@@ -88,6 +89,9 @@ std::string code_of(const link::Manifest& manifest, const std::string& graph, co
       << "std::span<const Backend* const> backends() { return kBackends; }\n\n}  // namespace lapidary::link\n\n"
       << "namespace lapidary::graph {\nconstexpr const Graph* kGraphs[] = {&gem};\n"
       << "std::span<const Graph* const> compiled_graphs() { return kGraphs; }\n}  // namespace lapidary::graph\n\n"
+      << "namespace lapidary::media {\nconstinit const Decoders kDecoders = {";
+  for (const std::string& decoder : decoders) out << decoder << ", ";
+  out << "};\n}  // namespace lapidary::media\n\n"
       << "namespace lapidary::cut {\nconst link::Manifest& manifest();\nconst link::Manifest& manifest() { return link::kManifest; }\n"
       << "}  // namespace lapidary::cut\n";
   return out.str();

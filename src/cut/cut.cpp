@@ -188,7 +188,8 @@ void add_tables(const link::Program& program, const std::string& folder, Layout&
   const Tables tables{.constants = constants, .orders = orders, .tokenizer = std::move(tokenizer),
                       .chat_template = text::choose_template(folder, program.graph->shape.ple_width > 0),
                       .defaults = decode::read_generation_defaults(folder),
-                      .image_tokens = engine::read_image_budget(folder)};
+                      .image_tokens = engine::read_image_budget(folder),
+                      .soft_ids = engine::SoftIds::of_config(folder)};
   manifest.tables = layout.add_block(flat(tables));
   if (!tables.tokenizer) return;
   manifest.vocabulary = layout.add_block(flat(text::Vocabulary(*tables.tokenizer)));
@@ -251,7 +252,10 @@ CutReport cut(const CutOptions& options) {
   std::ostringstream graph;
   codegen::emit_graph(graph, built.graph(), "gem");
   const std::string compiled = work.path() + "/gem";
-  compile(kit, code_of(manifest, graph.str(), std::string(program.backend->name)), options.product, work.path(), compiled);
+  const std::vector<Kit::Format> formats = kit.formats_for(built.graph(), options.product);
+  std::vector<std::string> decoders;
+  for (const Kit::Format& format : formats) decoders.push_back(format.decoder);
+  compile(kit, formats, code_of(manifest, graph.str(), std::string(program.backend->name), decoders), options.product, work.path(), compiled);
   report.compile_seconds = seconds_since(compiling);
   report.program_bytes = fs::file_size(compiled);
 

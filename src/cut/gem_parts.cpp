@@ -67,7 +67,7 @@ std::int32_t image_budget(const std::string& folder) {
   return read_tables(std::make_shared<const Payload>(cut::manifest(), folder)).image_tokens;
 }
 
-SoftIds soft_ids(const std::string& folder) { return SoftIds::of(open_tokenizer(folder)); }
+SoftIds soft_ids(const std::string& folder) { return read_tables(std::make_shared<const Payload>(cut::manifest(), folder)).soft_ids; }
 
 link::Program open_program(const ModelOptions& options) {
   const auto payload = std::make_shared<const Payload>(cut::manifest(), options.folder);

@@ -30,6 +30,14 @@ std::vector<std::string> texts(const text::Value& object, const char* key, const
   return all;
 }
 
+Kit::Format format_of(const text::Value& object, const std::string& where) {
+  Kit::Format format{.decoder = texts(object, "decoder", where).front(),
+                     .sense = texts(object, "sense", where).front() == "vision" ? graph::Sense::vision : graph::Sense::audio,
+                     .libraries = texts(object, "libraries", where)};
+  if (object.find("static_libraries")) format.static_libraries = texts(object, "static_libraries", where);
+  return format;
+}
+
 std::string find_folder() {
   for (fs::path folder = own_path().parent_path(); folder != folder.root_path(); folder = folder.parent_path())
     for (const char* place : {"src/cut", LAPIDARY_KIT})
@@ -73,10 +81,19 @@ Kit Kit::find(const std::string& compiler) {
   kit.shared_arguments = texts(all, "shared_arguments", path);
   kit.libraries = texts(all, "libraries", path);
   kit.static_libraries = texts(all, "static_libraries", path);
+  if (const text::Value* formats = all.find("formats"); formats && formats->array())
+    for (const text::Value& format : *formats->array()) kit.formats.push_back(format_of(format, path));
   return kit;
 }
 
-void compile(const Kit& kit, const std::string& code, Product product, const std::string& work, const std::string& out) {
+std::vector<Kit::Format> Kit::formats_for(const graph::Graph& graph, Product product) const {
+  std::vector<Format> taken;
+  for (const Format& format : formats)
+    if (graph.tower(format.sense) && (product != Product::static_program || format.static_libraries)) taken.push_back(format);
+  return taken;
+}
+
+void compile(const Kit& kit, const std::vector<Kit::Format>& formats, const std::string& code, Product product, const std::string& work, const std::string& out) {
   const std::string source = work + "/gem.cpp", object = work + "/gem.o", log = work + "/log", archive = kit.folder + "/liblapidary-gem.a";
   std::ofstream(source) << code;
   std::vector<std::string> words{kit.compiler, "-std=c++20", "-O1", "-fPIC", "-c", source, "-o", object, "-I" + kit.folder + "/include"};
@@ -93,6 +110,7 @@ void compile(const Kit& kit, const std::string& code, Product product, const std
   add(kit.link_arguments);
   add(product == Product::shared_library ? kit.shared_arguments : std::vector{std::string("/liblapidary-gem.a")});
   if (product == Product::static_program) words.push_back("-static-pie");
+  for (const Kit::Format& format : formats) add(product == Product::static_program ? *format.static_libraries : format.libraries);
   add(product == Product::static_program ? kit.static_libraries : kit.libraries);
   add(kit.arguments);
   run(words, log, "linking");

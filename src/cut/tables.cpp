@@ -12,7 +12,8 @@ void Tables::put(FlatWriter& writer) const {
   if (tokenizer) tokenizer->put(writer);
   const std::array numbers{defaults.temperature, defaults.top_p, defaults.min_p, defaults.repetition_penalty};
   const std::array choices{defaults.top_k, static_cast<std::int32_t>(chat_template.family),
-                           static_cast<std::int32_t>(chat_template.revision), image_tokens};
+                           static_cast<std::int32_t>(chat_template.revision), image_tokens,
+                           soft_ids.image, soft_ids.audio, soft_ids.video};
   writer.put(std::span<const float>(numbers));
   writer.put(std::span<const std::int32_t>(choices));
   writer.put(std::span<const std::int32_t>(defaults.suppress_tokens));
@@ -33,13 +34,14 @@ Tables Tables::take(FlatReader& reader, const std::string& where, std::shared_pt
   reader.take(choices);
   reader.take(suppress);
   reader.take(eos);
-  if (numbers.size() != 4 || choices.size() != 4) fail(ErrorKind::bad_value, where, "defaults, expected 4 numbers and 4 choices, got others");
+  if (numbers.size() != 4 || choices.size() != 7) fail(ErrorKind::bad_value, where, "defaults, expected 4 numbers and 7 choices, got others");
   return {.constants = constants, .orders = orders, .tokenizer = std::move(tokenizer),
           .chat_template = {static_cast<text::Family>(choices[1]), static_cast<text::Revision>(choices[2])},
           .defaults = {.temperature = numbers[0], .top_k = choices[0], .top_p = numbers[1], .min_p = numbers[2],
                        .repetition_penalty = numbers[3], .suppress_tokens = {suppress.begin(), suppress.end()},
                        .eos_tokens = {eos.begin(), eos.end()}},
-          .image_tokens = choices[3]};
+          .image_tokens = choices[3],
+          .soft_ids = {choices[4], choices[5], choices[6]}};
 }
 
 }  // namespace lapidary::cut

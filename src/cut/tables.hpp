@@ -9,6 +9,7 @@
 
 #include "checkpoint/flat.hpp"
 #include "decode/generation_config.hpp"
+#include "engine/media.hpp"
 #include "text/chat.hpp"
 #include "text/tokenizer.hpp"
 
@@ -21,6 +22,7 @@ struct Tables {
   text::Template chat_template;
   decode::GenerationDefaults defaults;
   std::int32_t image_tokens = 0;             // the most of a picture
+  engine::SoftIds soft_ids{};
 
   void put(FlatWriter& writer) const;
   static Tables take(FlatReader& reader, const std::string& where, std::shared_ptr<const void> keeper);

@@ -10,10 +10,6 @@ namespace lapidary::media {
 
 using Bytes = std::span<const std::byte>;
 
-PictureDecoder decode_png, decode_jpeg, decode_webp, decode_gif;
-SoundDecoder decode_sndfile;
-VideoDecoder decode_libav;
-
 // Of a file of the named format that its library does not take: `got` is what that says.
 [[noreturn]] void refuse(ErrorKind kind, std::string_view where, std::string_view format, std::string_view got);
 

@@ -28,9 +28,10 @@ Decoder& decoder_of(std::span<const Format<Decoder>> formats, std::span<const st
     }
     stop(ErrorKind::unsupported, "format, expected one of " + names + ", got a file that begins with" + got);
   }
-  if (!format->decode)
+  Decoder* const decode = kDecoders.*format->decode;
+  if (!decode)
     stop(ErrorKind::unsupported, std::string(format->name) + " file, expected a program built with " + std::string(format->library) + ", got one without");
-  return *format->decode;
+  return *decode;
 }
 
 }  // namespace lapidary::media

@@ -28,17 +28,6 @@ bool is_cpu() { return link::backends().front()->name == "cpu"; }
 
 Outcome logits_of(const std::string& arguments) { return is_cpu() ? lapidary("logits " + arguments) : shell(std::string(LAPIDARY_PROGRAM) + "-metal logits " + arguments); }
 
-Value::Array list_of(const std::vector<std::int32_t>& ids) { return {ids.begin(), ids.end()}; }
-
-// The prompt with its files, each kind in order.
-Value entry_of(const SoftPrompt& prompt) {
-  Value::Array images, audio;
-  for (const decode::SoftBlock& block : prompt.blocks)
-    (block.is_image ? images : audio)
-        .emplace_back(kFixtures + (block.is_image ? "/images/" + block.content + ".png" : "/audio/" + block.content + ".wav"));
-  return Value::Object{{"ids", list_of(prompt.ids)}, {"images", images}, {"audio", audio}, {"image_tokens", 70}};
-}
-
 const suite<"lapidary logits"> logits = [] {
   for (const char* kind : {"dense", "ple", "unified"})
     boost::ut::test(std::string(kind) + " from the files of images and sounds: soft tokens, logits and greedy ids of the reference") = [=] {

@@ -7,6 +7,7 @@
 #include "support/pairs.hpp"
 #include "support/program.hpp"
 #include "support/slow_build.hpp"
+#include "support/soft_prompts.hpp"
 
 namespace lapidary::test {
 namespace {
@@ -38,6 +39,12 @@ const Gem& pebble_beside() {
   return gem;
 }
 
+// Of a model that neither sees nor hears.
+const Gem& text_only() {
+  static const Gem gem(kFixtures + "/models/moe-4bit --weights beside");
+  return gem;
+}
+
 void flip_byte(const std::string& path, std::uintmax_t at) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   file.seekg(static_cast<std::streamoff>(at));
@@ -57,7 +64,9 @@ const suite<"gems"> gems = [] {
     for (const auto& [model, weights] : cases) {
       const std::string folder = kFixtures + "/models/" + model;
       const Gem gem(folder + " --weights " + weights);
-      gem.write("ids.json", "[[2,5,9,33,7,100,20],[1]]");
+      text::Value::Array prompts{list_of({2, 5, 9, 33, 7, 100, 20}), list_of({1})};
+      if (std::string_view(model).starts_with("ple")) prompts.push_back(entry_of(SoftFixture("ple").prompts.at("image-audio")));
+      gem.write("ids.json", text::to_json(prompts));
       for (const char* numeric : {"exact", "fast"}) {
         const std::string flags = " --ids " + gem.path("ids.json") + " --greedy 20 --hidden --numeric " + numeric + " -o ";
         const Outcome stock = lapidary("logits " + folder + flags + gem.path("stock"));
@@ -82,6 +91,16 @@ const suite<"gems"> gems = [] {
             expect(own.status == 0_i && own.out.size() > 10u && own.out == stock.out) << flags << own.err;
           }
         }
+  };
+
+  "a gem reads files of what its model perceives, and needs no libraries for others"_test = [] {
+    const std::string look = "generate 'What is in this picture?' --temperature 0 --image " + kRoot + "/models/examples/shapes.png";
+    expect(pebble_beside().run(look).out == "A yellow diamond and a white diamond.\n") << pebble_beside().run(look).err;
+    const std::string twelve_frames = pebble_beside().run("generate hi --context 64 --video " + kFixtures + "/media/shades.avi").err;
+    expect(twelve_frames == "[context] expected at most 64 tokens, got 843\n") << twelve_frames;
+    const auto needs = [](const Gem& gem, const char* library) { return read_all(gem.path()).find(library) != std::string::npos; };
+    expect(needs(pebble_beside(), "libgif.so") && !needs(pebble_beside(), "libsndfile.so")) << "it sees, but does not hear";
+    expect(!needs(text_only(), "libgif.so") && !needs(text_only(), "libsndfile.so"));
   };
 
   "schema and tokenizer are those of the stock program"_test = [] {
@@ -121,9 +140,9 @@ const suite<"gems"> gems = [] {
       const Outcome outcome = gem.run("generate story --temperature 0 -n 2");
       expect(outcome.status == 1_i && outcome.out.empty() && outcome.err.find(why) != std::string::npos) << why << outcome.err;
     };
-    const Gem gem(kPebble + " --weights beside"), other(kFixtures + "/models/dense-bf16 --weights beside");
+    const Gem gem(kPebble + " --weights beside");
     const std::string whole = read_all(gem.payload());
-    fs::copy_file(other.payload(), gem.payload(), fs::copy_options::overwrite_existing);
+    fs::copy_file(text_only().payload(), gem.payload(), fs::copy_options::overwrite_existing);
     refused(gem, "expected the one of this program, got another's");
     gem.write("gem.weights", whole.substr(0, whole.size() - 1));
     refused(gem, "expected at the end of the file, got none");

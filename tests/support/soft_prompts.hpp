@@ -10,6 +10,7 @@
 #include "decode/soft.hpp"
 #include "support/cases.hpp"
 #include "support/expected.hpp"
+#include "text/value.hpp"
 
 namespace lapidary::test {
 
@@ -43,6 +44,17 @@ struct SoftPrompt {
     return other;
   }
 };
+
+inline text::Value::Array list_of(const std::vector<std::int32_t>& ids) { return {ids.begin(), ids.end()}; }
+
+// The prompt for `lapidary logits`, with its files, each kind in order.
+inline text::Value entry_of(const SoftPrompt& prompt) {
+  text::Value::Array images, audio;
+  for (const decode::SoftBlock& block : prompt.blocks)
+    (block.is_image ? images : audio)
+        .emplace_back(kFixtures + (block.is_image ? "/images/" + block.content + ".png" : "/audio/" + block.content + ".wav"));
+  return text::Value::Object{{"ids", list_of(prompt.ids)}, {"images", images}, {"audio", audio}, {"image_tokens", 70}};
+}
 
 class SoftFixture {
  public:
