@@ -40,9 +40,11 @@ std::vector<std::pair<std::string, std::string>> defaults_of(const CLI::App& com
 
 void list_kernels(const link::Program& program) {
   std::map<std::string, int> counts;
-  for (const graph::SegmentId id : {graph::SegmentId::forward, graph::SegmentId::head, graph::SegmentId::select, graph::SegmentId::draft}) {
-    if (id == graph::SegmentId::draft && !program.assistant) continue;
+  using graph::SegmentId;
+  for (const SegmentId id : {SegmentId::forward, SegmentId::head, SegmentId::select, SegmentId::draft, SegmentId::catch_up, SegmentId::block}) {
+    if (!program.drafters().runs(id)) continue;
     for (const graph::Step& step : program.graph->segment(id).steps) {
+      if (!link::runs(program, step)) continue;
       std::string text = variant_of(program, step);
       for (const graph::WeightId weight : step.weights) {
         if (weight == graph::kNone || !program.matrices[weight].values) continue;

@@ -35,8 +35,7 @@ void print_cut(const link::Manifest& gem) {
             << "\n  payload        " << size_text(static_cast<std::size_t>(gem.payload_bytes))
             << (gem.payload_path.empty() ? " in this program" : " in " + std::string(gem.payload_path)) << "\n";
   for (const link::PlacedFile& file : gem.files) std::cout << "  weights        " << file.path << "\n";
-  for (const link::CutOrigin* origin : {&gem.target, gem.assistant}) {
-    if (!origin) continue;
+  for (const link::CutOrigin* origin : gem.origins()) {
     std::cout << "  from           " << origin->folder << "\n";
     for (const link::CutHash& hash : origin->hashes) std::cout << "    " << hash.sha256 << "  " << hash.file << "\n";
   }
@@ -45,10 +44,8 @@ void print_cut(const link::Manifest& gem) {
 
 Value json_of(const link::Manifest& gem) {
   Value::Object hashes, defaults;
-  for (const link::CutOrigin* origin : {&gem.target, gem.assistant}) {
-    if (!origin) continue;
+  for (const link::CutOrigin* origin : gem.origins())
     for (const link::CutHash& hash : origin->hashes) hashes.emplace_back(std::string(origin->folder) + "/" + std::string(hash.file), hash.sha256);
-  }
   for (const link::CutDefault& given : gem.defaults) defaults.emplace_back(std::string(given.flag), given.value);
   return Value::Object{{"date", gem.date}, {"lapidary", gem.version}, {"compiler", gem.compiler},
                        {"payload_bytes", static_cast<std::int64_t>(gem.payload_bytes)}, {"sha256", std::move(hashes)},

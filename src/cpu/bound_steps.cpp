@@ -106,8 +106,13 @@ void BoundSteps::repack_scales(Team& team) {
   if (copies.list.empty()) return;
   const std::span<const std::byte> prepared = prepared_scales(program_, instructions_);
   const auto* scales = reinterpret_cast<const std::uint32_t*>(prepared.empty() ? scales_.data() : prepared.data());
-  for (const ScaleCopy& copy : copies.list)
-    if (copy.expert == 0) q8_matrices_[copy.weight] = Q8Matrix(kernels, program_.matrices[copy.weight], scales + copy.offset_words);
+  // An assistant that is left out has its place before the DFlash drafter's all the same.
+  const std::size_t left_out = prepared.empty() ? 0 : prepared.size() / sizeof(std::uint32_t) - copies.words;
+  for (std::size_t i = 0; i < copies.list.size(); ++i) {
+    const ScaleCopy& copy = copies.list[i];
+    const std::size_t at = copy.offset_words + (i < copies.block_begin ? 0 : left_out);
+    if (copy.expert == 0) q8_matrices_[copy.weight] = Q8Matrix(kernels, program_.matrices[copy.weight], scales + at);
+  }
   if (!prepared.empty()) return;
   team.run([&](Part part) {
     repack(program_, kernels, copies, part, reinterpret_cast<std::uint32_t*>(scales_.data()));

@@ -43,9 +43,13 @@ ScaleCopies scale_copies(const link::Program& program, const Q8Kernels& kernels)
     }
   };
   using graph::SegmentId;
-  for (const SegmentId id : {SegmentId::prefill, SegmentId::prefill_all, SegmentId::forward, SegmentId::head, SegmentId::select, SegmentId::draft,
-                             SegmentId::extend, SegmentId::catch_up, SegmentId::block})
-    for (const graph::Step& step : program.graph->segment(id).steps) add(step);
+  const auto add_all = [&](std::initializer_list<SegmentId> segments) {
+    for (const SegmentId id : segments)
+      for (const graph::Step& step : program.graph->segment(id).steps) add(step);
+  };
+  add_all({SegmentId::prefill, SegmentId::prefill_all, SegmentId::forward, SegmentId::head, SegmentId::select, SegmentId::draft});
+  copies.block_begin = copies.list.size();
+  add_all({SegmentId::extend, SegmentId::catch_up, SegmentId::block});
   return copies;
 }
 

@@ -64,7 +64,8 @@ std::string code_of(const link::Manifest& manifest, const std::string& graph, co
   out << graph << "\n#include <bit>\n#include \"" << backend << "/backend.hpp\"\n#include \"link/manifest.hpp\"\n#include \"media/formats.hpp\"\n\n"
       << "namespace lapidary::link {\nnamespace {\n\n";
   const std::string target = write_origin(out, "target", manifest.target);
-  const std::string assistant = manifest.assistant ? "&" + write_origin(out, "assistant", *manifest.assistant) : "nullptr";
+  const auto drafter = [&](const char* name, const link::CutOrigin* origin) { return origin ? "&" + write_origin(out, name, *origin) : "nullptr"; };
+  const std::string assistant = drafter("assistant", manifest.assistant), dflash = drafter("dflash", manifest.dflash);
   const std::string defaults = write_table(out, "CutDefault", "defaults", manifest.defaults, [](const link::CutDefault& item) {
     return quoted(item.flag) + ", " + quoted(item.value);
   });
@@ -80,7 +81,7 @@ std::string code_of(const link::Manifest& manifest, const std::string& graph, co
   });
   out << "constexpr Manifest kManifest = {\n    .version = " << quoted(manifest.version) << ", .compiler = " << quoted(manifest.compiler)
       << ", .date = " << quoted(manifest.date) << ",\n    .graph = &graph::gem, .target = " << target << ", .assistant = " << assistant
-      << ", .defaults = " << defaults << ",\n    .matrices = " << matrices << ", .files = " << files
+      << ", .dflash = " << dflash << ", .defaults = " << defaults << ",\n    .matrices = " << matrices << ", .files = " << files
       << ",\n    .payload_path = " << quoted(manifest.payload_path) << ", .payload_bytes = " << number(manifest.payload_bytes)
       << ", .payload_id = " << number(manifest.payload_id) << ",\n    .tables = " << spelled(manifest.tables)
       << ", .vocabulary = " << spelled(manifest.vocabulary) << ", .call_vocabulary = " << spelled(manifest.call_vocabulary)

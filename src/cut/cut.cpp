@@ -62,7 +62,7 @@ struct Keeper {
   std::deque<std::vector<link::CutHash>> hashes;
   std::vector<link::PlacedFile> files;
   std::vector<link::CutDefault> defaults;
-  std::optional<link::CutOrigin> assistant;
+  std::optional<link::CutOrigin> assistant, dflash;
 
   std::string_view keep(std::string text) { return texts.emplace_back(std::move(text)); }
 
@@ -137,19 +137,22 @@ void write_payload(std::ostream& file, const std::string& path, const Layout& la
 
 void copy_file(std::ostream& to, const std::string& path) { to << std::ifstream(path, std::ios::binary).rdbuf(); }
 
-// Folders of the drafters to cut it with.
-std::vector<std::string> drafters_of(const engine::ModelOptions& model) {
+// The drafters to cut it with; a graph is made for them.
+link::Pairing drafters_of(const engine::ModelOptions& model) {
   const engine::DraftOptions& draft = model.draft;
-  for (const std::string& folder : draft.drafters)
-    if (!link::read_config(folder).assistant)
-      fail(ErrorKind::unsupported, folder, "drafter, expected an assistant, got another kind, which no program is cut with");
-  if (!draft.drafters.empty()) return draft.drafters;
-  return link::find_drafters(model.folder, link::read_config(model.folder).shape, {.assistant = draft.wants_assistant(), .dflash = false});
+  const graph::Shape shape = link::read_config(model.folder).shape;
+  const link::Pairing drafters =
+      link::sort_drafters(shape, draft.drafters.empty() ? link::find_drafters(model.folder, shape, draft.wanted()) : draft.drafters);
+  engine::check_kinds(draft, drafters, model.folder);
+  return drafters;
 }
 
-// Without towers whose tensors the checkpoint does not have.
-codegen::Model model_of(const Checkpoint& checkpoint, const std::vector<std::string>& drafters) {
-  codegen::Model model = codegen::read_model(checkpoint.folder(), drafters);
+// In chunks as large as those of lapidary itself, where that knows this shape; without towers whose tensors the checkpoint does not have.
+codegen::Model model_of(const Checkpoint& checkpoint, const link::Pairing& drafters) {
+  std::vector<std::string> folders{drafters.assistant, drafters.dflash};
+  std::erase(folders, "");
+  codegen::Model model = codegen::read_model(checkpoint.folder(), folders);
+  if (const graph::Graph* known = link::try_find_graph(model.shape)) model.chunk_max = known->chunk_max;
   if (!link::holds_tower(checkpoint, graph::Owner::vision)) model.vision.reset();
   if (!link::holds_tower(checkpoint, graph::Owner::audio)) model.audio.reset();
   return model;
@@ -198,7 +201,8 @@ void add_tables(const link::Program& program, const std::string& folder, Layout&
 
 // Tells payloads apart that other checkpoints, options or versions of lapidary have made.
 std::uint64_t id_of(const link::Manifest& manifest) {
-  std::string identity(manifest.target.fingerprint);
+  std::string identity;
+  for (const link::CutOrigin* origin : manifest.origins()) identity += std::string(origin->fingerprint) + " ";
   for (const std::uint64_t number : {manifest.tables.checksum, manifest.prepared.checksum, manifest.payload_bytes})
     identity += " " + std::to_string(number);
   return checksum_of(std::as_bytes(std::span(identity)));
@@ -209,20 +213,20 @@ std::uint64_t id_of(const link::Manifest& manifest) {
 CutReport cut(const CutOptions& options) {
   const std::string& folder = options.model.folder;
   const Kit kit = Kit::find(options.compiler);
-  const std::vector<std::string> drafters = drafters_of(options.model);
+  const link::Pairing drafters = drafters_of(options.model);
   Checkpoint checkpoint = Checkpoint::open(folder);
   const codegen::Built built(model_of(checkpoint, drafters));
   link::Options resolved = options.model.link;
   resolved.numeric = options.model.numeric.value_or(link::usual_numeric(built.graph()));
-  link::Program program = link::link(
-      std::move(checkpoint), drafters.empty() ? std::nullopt : std::optional(Checkpoint::open(drafters.front())), built.graph(), resolved);
-
+  const auto opened = [](const std::string& drafter) { return drafter.empty() ? std::nullopt : std::optional(Checkpoint::open(drafter)); };
+  link::Program program = link::link(std::move(checkpoint), opened(drafters.assistant), built.graph(), resolved, opened(drafters.dflash));
   const std::vector<link::TowerWeights> towers = join_towers(program);
 
   Keeper keeper;
   link::Manifest manifest{.version = options.version, .compiler = kit.compiler, .date = keeper.keep(now()), .graph = &built.graph(),
                           .target = keeper.origin(program.target)};
   if (program.assistant) manifest.assistant = &keeper.assistant.emplace(keeper.origin(*program.assistant));
+  if (program.dflash) manifest.dflash = &keeper.dflash.emplace(keeper.origin(*program.dflash));
   for (const auto& [flag, value] : options.defaults) keeper.defaults.push_back({flag, value});
   manifest.defaults = keeper.defaults;
 

@@ -28,8 +28,8 @@ link::Program link_with(const ModelOptions& options, std::shared_ptr<const Paylo
     fail(ErrorKind::usage, "--draft-model", "expected nothing, this program was cut with its drafters, got " + draft.drafters.front());
   if (draft.kind == DraftKind::mtp && !manifest.assistant)
     fail(ErrorKind::usage, "drafting", "mtp, expected a program that was cut with an assistant, got one without");
-  if (draft.kind == DraftKind::dflash)
-    fail(ErrorKind::usage, "drafting", "dflash, expected a program that takes any model, got one that was cut without such a drafter");
+  if (draft.kind == DraftKind::dflash && !manifest.dflash)
+    fail(ErrorKind::usage, "drafting", "dflash, expected a program that was cut with such a drafter, got one without");
   link::Options resolved = options.link;
   resolved.numeric = options.numeric.value_or(link::usual_numeric(*manifest.graph));
   if (manifest.graph->tower(graph::Sense::vision)) resolved.image_tokens = options.image_tokens ? options.image_tokens : tables.image_tokens;
@@ -37,7 +37,7 @@ link::Program link_with(const ModelOptions& options, std::shared_ptr<const Paylo
   link::GemBytes bytes{.mappings = payload->mappings(), .constants = tables.constants, .orders = tables.orders, .prepared = {},
                        .keeper = payload};
   bytes.prepared = bytes.mappings[0].subspan(static_cast<std::size_t>(prepared.offset), static_cast<std::size_t>(prepared.bytes));
-  return link::link(manifest, bytes, draft.wants_assistant(), resolved);
+  return link::link(manifest, bytes, draft.wanted(), resolved);
 }
 
 text::Tokenizer tokenizer_of(Tables tables, const Payload& payload) {

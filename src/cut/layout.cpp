@@ -24,7 +24,8 @@ std::vector<graph::WeightId> reading_order(const link::Program& program) {
         order.push_back(weight);
       }
   };
-  for (const SegmentId id : {SegmentId::forward, SegmentId::head, SegmentId::draft, SegmentId::prefill, SegmentId::prefill_all})
+  for (const SegmentId id : {SegmentId::forward, SegmentId::head, SegmentId::draft, SegmentId::catch_up, SegmentId::block, SegmentId::prefill, SegmentId::prefill_all,
+                             SegmentId::extend})
     add(program.graph->segment(id));
   for (const graph::Tower& tower : program.graph->towers) add(tower.segment);
   return order;
@@ -73,7 +74,8 @@ void Layout::add_weights(const link::Program& program) {
 
 void Layout::leave_weights(const link::Program& program) {
   std::vector<std::span<const std::byte>> mappings = program.target.mappings;
-  if (program.assistant) mappings.insert(mappings.end(), program.assistant->mappings.begin(), program.assistant->mappings.end());
+  for (const std::optional<link::Origin>* drafter : {&program.assistant, &program.dflash})
+    if (*drafter) mappings.insert(mappings.end(), (*drafter)->mappings.begin(), (*drafter)->mappings.end());
   for (const std::span<const std::byte> mapping : mappings) files_.emplace_back(mapped_file_at(mapping.data()));
   for (const link::Matrix& matrix : program.matrices) {
     link::PlacedMatrix& placed = matrices_.emplace_back(like(matrix));

@@ -79,9 +79,9 @@ void Payload::verify() const {
   for (const auto& file : files_) {
     const std::string name = file->path().substr(file->path().rfind('/') + 1), found = sha256_hex(file->bytes());
     const auto knows = [&](const link::CutOrigin* origin) {
-      return origin && std::ranges::any_of(origin->hashes, [&](const link::CutHash& hash) { return hash.file == name && hash.sha256 == found; });
+      return std::ranges::any_of(origin->hashes, [&](const link::CutHash& hash) { return hash.file == name && hash.sha256 == found; });
     };
-    if (!knows(&manifest_.target) && !knows(manifest_.assistant))
+    if (std::ranges::none_of(manifest_.origins(), knows))
       fail(ErrorKind::bad_value, file->path(), "damaged: SHA-256, expected that of the file this program was cut for, got " + found);
   }
 }

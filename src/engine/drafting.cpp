@@ -8,18 +8,21 @@ link::Pairing pair(const DraftOptions& options, const std::string& target_folder
   const Config target = link::read_config(target_folder);
   if (target.assistant || target.dflash)
     fail(ErrorKind::unsupported, target_folder, "expected a model, got a drafter, which goes to --draft-model");
-  const link::Drafters wanted{.assistant = options.wants_assistant(), .dflash = options.wants_dflash()};
   const link::Pairing pairing = link::pair(
-      target.shape, options.drafters.empty() ? link::find_drafters(target_folder, target.shape, wanted) : options.drafters, target_folder);
+      target.shape, options.drafters.empty() ? link::find_drafters(target_folder, target.shape, options.wanted()) : options.drafters, target_folder);
+  check_kinds(options, pairing, target_folder);
+  return pairing;
+}
+
+void check_kinds(const DraftOptions& options, const link::Pairing& pairing, const std::string& target_folder) {
   const auto check = [&](const char* kind, DraftKind forced, bool wants, const std::string& folder) {
     if (options.kind == forced && folder.empty())
       fail(ErrorKind::usage, "drafting", std::string(kind) + ", expected a drafter of this kind beside " + target_folder + " or one that is named, got none");
     if (!wants && !folder.empty())
       fail(ErrorKind::usage, "drafting", "expected only drafters of the kind that is asked for, got one for " + std::string(kind) + ": " + folder);
   };
-  check("mtp", DraftKind::mtp, wanted.assistant, pairing.assistant);
-  check("dflash", DraftKind::dflash, wanted.dflash, pairing.dflash);
-  return pairing;
+  check("mtp", DraftKind::mtp, options.wants_assistant(), pairing.assistant);
+  check("dflash", DraftKind::dflash, options.wants_dflash(), pairing.dflash);
 }
 
 std::size_t source_bytes(const DraftOptions& options, std::int32_t context_tokens) {

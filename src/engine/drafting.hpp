@@ -22,11 +22,15 @@ struct DraftOptions {
   bool wants_assistant() const { return kind == DraftKind::automatic || kind == DraftKind::mtp; }
   bool wants_dflash() const { return kind == DraftKind::automatic || kind == DraftKind::dflash; }
   bool wants_lookup() const { return kind == DraftKind::automatic || kind == DraftKind::lookup; }
+  link::Drafters wanted() const { return {.assistant = wants_assistant(), .dflash = wants_dflash()}; }
   bool asks_for_drafter() const { return kind == DraftKind::mtp || kind == DraftKind::dflash || !drafters.empty(); }
 };
 
 // The graph to run a target with, and its drafters. Everything is decided from configs; a forced kind that cannot work is an error.
 link::Pairing pair(const DraftOptions& options, const std::string& target_folder);
+
+// Refuses drafters that are not of the kind that is asked for, and no drafter where a kind is.
+void check_kinds(const DraftOptions& options, const link::Pairing& pairing, const std::string& target_folder);
 
 // Bytes that the sources of drafts keep, for each text.
 std::size_t source_bytes(const DraftOptions& options, std::int32_t context_tokens);

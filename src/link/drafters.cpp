@@ -15,6 +15,32 @@ bool all_are(Drafters wanted, const Pairing& pairing) {
   return (wanted.assistant || pairing.assistant.empty()) && (wanted.dflash || pairing.dflash.empty());
 }
 
+struct Sorted {
+  Pairing pairing{};
+  std::optional<graph::AssistantShape> assistant{};
+  std::optional<graph::DFlashShape> dflash{};
+};
+
+Sorted sort(const graph::Shape& target, const std::vector<std::string>& drafter_folders) {
+  Sorted sorted;
+  for (const std::string& folder : drafter_folders) {
+    const Config config = read_config(folder);
+    if (!config.assistant && !config.dflash)
+      fail(ErrorKind::unsupported, folder, "model_type, expected a drafter, got " + config.model_type);
+    std::string& place = config.assistant ? sorted.pairing.assistant : sorted.pairing.dflash;
+    if (!place.empty()) fail(ErrorKind::usage, folder, "expected one drafter of a kind, got another beside " + place);
+    place = folder;
+    if (config.assistant) {
+      check_pair(target, *config.assistant, folder);
+      sorted.assistant = config.assistant;
+    } else {
+      check_pair(target, *config.dflash, folder);
+      sorted.dflash = config.dflash;
+    }
+  }
+  return sorted;
+}
+
 std::size_t common_beginning(std::string_view a, std::string_view b) {
   return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
@@ -26,27 +52,13 @@ Config read_config(const std::string& folder) {
   return parse_config(read_text_file(path), path);
 }
 
+Pairing sort_drafters(const graph::Shape& target, const std::vector<std::string>& drafter_folders) {
+  return sort(target, drafter_folders).pairing;
+}
+
 Pairing pair(const graph::Shape& target, const std::vector<std::string>& drafter_folders, const std::string& target_folder) {
   if (drafter_folders.empty()) return {.graph = &find_graph(target, target_folder), .assistant = {}, .dflash = {}};
-  Pairing pairing;
-  std::optional<graph::AssistantShape> assistant;
-  std::optional<graph::DFlashShape> dflash;
-  for (const std::string& folder : drafter_folders) {
-    const Config config = read_config(folder);
-    if (!config.assistant && !config.dflash)
-      fail(ErrorKind::unsupported, folder, "model_type, expected a drafter, got " + config.model_type);
-    if (config.assistant ? assistant.has_value() : dflash.has_value())
-      fail(ErrorKind::usage, folder, "expected one drafter of a kind, got another beside " + (config.assistant ? pairing.assistant : pairing.dflash));
-    if (config.assistant) {
-      check_pair(target, *config.assistant, folder);
-      assistant = config.assistant;
-      pairing.assistant = folder;
-    } else {
-      check_pair(target, *config.dflash, folder);
-      dflash = config.dflash;
-      pairing.dflash = folder;
-    }
-  }
+  auto [pairing, assistant, dflash] = sort(target, drafter_folders);
   pairing.graph = try_find_graph(target, assistant ? &*assistant : nullptr, dflash ? &*dflash : nullptr);
   if (!pairing.graph)
     fail(ErrorKind::no_graph, drafter_folders.back(),

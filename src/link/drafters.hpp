@@ -19,8 +19,10 @@ struct Pairing {
   std::string assistant, dflash;
 };
 
-// The compiled graph of the target with these drafters. Says why there is none: not a drafter, not for this target, a second one of its
-// kind, or a pair that no graph was compiled for.
+// These drafters of the target, without a graph. Refuses what is not a drafter, not for this target, or a second one of its kind.
+Pairing sort_drafters(const graph::Shape& target, const std::vector<std::string>& drafter_folders);
+
+// The same with the compiled graph of all of them. Refuses also what no graph was compiled for.
 Pairing pair(const graph::Shape& target, const std::vector<std::string>& drafter_folders, const std::string& target_folder);
 
 // At most one of each kind that is wanted: the folder beside the target, or the repo beside it in the cache of a hub, whose config is that of a drafter

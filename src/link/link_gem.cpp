@@ -32,6 +32,10 @@ Matrix matrix_of(const Manifest& manifest, const GemBytes& bytes, std::size_t id
           .scale_row_bytes = placed.scale_row_bytes, .scale_expert_bytes = placed.scale_expert_bytes, .clip = placed.clip};
 }
 
+bool carries(const Manifest& manifest, graph::Owner owner) {
+  return Drafters{.assistant = manifest.assistant != nullptr, .dflash = manifest.dflash != nullptr}.has(owner);
+}
+
 // A checkpoint may have lacked its towers' tensors when it was cut.
 TowerWeights tower_of(const Manifest& manifest, const GemBytes& bytes, const graph::Tower& tower) {
   TowerWeights weights;
@@ -40,7 +44,7 @@ TowerWeights tower_of(const Manifest& manifest, const GemBytes& bytes, const gra
     const graph::WeightSlot& slot = manifest.graph->weights[id];
     Matrix& matrix = weights.matrices.emplace_back();
     const float*& vector = weights.vectors.emplace_back();
-    if (slot.owner == graph::Owner::assistant && !manifest.assistant) continue;
+    if (!carries(manifest, slot.owner)) continue;
     const bool own = slot.owner == graph::owner_of(tower.sense);
     if (is_widened(slot)) {
       const float* here = std::exchange(constant, constant + std::size_t(slot.rows) * slot.cols);
@@ -56,13 +60,15 @@ TowerWeights tower_of(const Manifest& manifest, const GemBytes& bytes, const gra
 
 }  // namespace
 
-Program link(const Manifest& manifest, const GemBytes& bytes, bool drafting, const Options& options) {
-  std::optional<Origin> assistant;
-  if (drafting && manifest.assistant) {
-    assistant = origin_of(*manifest.assistant, bytes);
-    assistant->mappings.clear();  // the target's
-  }
-  Program program = begin_program(origin_of(manifest.target, bytes), std::move(assistant), *manifest.graph, options);
+Program link(const Manifest& manifest, const GemBytes& bytes, Drafters wanted, const Options& options) {
+  const auto drafter = [&](const CutOrigin* cut, bool is_wanted) -> std::optional<Origin> {
+    if (!cut || !is_wanted) return std::nullopt;
+    Origin origin = origin_of(*cut, bytes);
+    origin.mappings.clear();  // the target's
+    return origin;
+  };
+  Program program = begin_program(origin_of(manifest.target, bytes), drafter(manifest.assistant, wanted.assistant), *manifest.graph, options,
+                                  drafter(manifest.dflash, wanted.dflash));
   const float* constant = bytes.constants.data();
   const std::int32_t* order = bytes.orders.data();
   for (std::size_t id = 0; id < manifest.graph->weights.size(); ++id) {
@@ -70,7 +76,7 @@ Program link(const Manifest& manifest, const GemBytes& bytes, bool drafting, con
     Matrix& matrix = program.matrices.emplace_back();
     const float*& vector = program.vectors.emplace_back();
     const std::int32_t*& ids = program.ids.emplace_back();
-    if (slot.owner == graph::Owner::assistant && !manifest.assistant) continue;
+    if (!carries(manifest, slot.owner)) continue;
     if (is_widened(slot)) {
       const float* here = std::exchange(constant, constant + std::size_t(slot.rows) * slot.cols);
       if (!is_tower(slot.owner)) vector = here;

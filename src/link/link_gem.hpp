@@ -19,6 +19,7 @@ struct GemBytes {
   std::shared_ptr<const void> keeper;                // keeps them mapped
 };
 
-Program link(const Manifest& manifest, const GemBytes& bytes, bool drafting, const Options& options);
+// With those of its drafters that are wanted.
+Program link(const Manifest& manifest, const GemBytes& bytes, Drafters wanted, const Options& options);
 
 }  // namespace lapidary::link

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "graph/graph.hpp"
 #include "graph/storage.hpp"
@@ -52,7 +53,7 @@ struct Manifest {
   std::string_view version{}, compiler{}, date{};  // of lapidary; what compiled this; when
   const graph::Graph* graph = nullptr;
   CutOrigin target{};
-  const CutOrigin* assistant = nullptr;
+  const CutOrigin *assistant = nullptr, *dflash = nullptr;  // null: it was cut without
   std::span<const CutDefault> defaults{};
   std::span<const PlacedMatrix> matrices{};  // by WeightId
   std::span<const PlacedFile> files{};
@@ -61,6 +62,13 @@ struct Manifest {
   PlacedBlock tables{}, vocabulary{}, call_vocabulary{};  // the last may be empty
   std::string_view prepared_kind{};           // of weights, by the backend
   PlacedBlock prepared{};                     // its checksum is not looked at
+
+  // Of the model and its drafters.
+  std::vector<const CutOrigin*> origins() const {
+    std::vector<const CutOrigin*> all{&target, assistant, dflash};
+    std::erase(all, nullptr);
+    return all;
+  }
 };
 
 }  // namespace lapidary::link

@@ -39,10 +39,23 @@ const Gem& pebble_beside() {
   return gem;
 }
 
+// All that the fast mode wants is in it.
+const Gem& pebble_fast() {
+  static const Gem gem(kPebble + " --weights embed --numeric fast");
+  return gem;
+}
+
 // Of a model that neither sees nor hears.
 const Gem& text_only() {
   static const Gem gem(kFixtures + "/models/moe-4bit --weights beside");
   return gem;
+}
+
+// How many drafts were, by position.
+std::string accepted(const Outcome& json) {
+  const std::size_t at = json.out.find("\"accepted_by_position\":");
+  expect(at != std::string::npos) << json.err;
+  return json.out.substr(at, json.out.find(']', at) - at);
 }
 
 void flip_byte(const std::string& path, std::uintmax_t at) {
@@ -79,18 +92,35 @@ const suite<"gems"> gems = [] {
   };
 
   "a gem of pebble says what the stock program says, with all drafts and without"_test = [] {
-    const Gem embedded(kPebble + " --weights embed --numeric fast");
     std::vector<const char*> ways{"--temperature 0.9 --seed 7"};
     if (!kSlowBuild) ways = {"--temperature 0", "--temperature 0.9 --seed 7", "--seed 7 --repetition-penalty 1.3"};
-    for (const Gem* gem : {&pebble_beside(), &embedded})
-      for (const char* how : ways)
-        for (const char* drafts : {"auto", "none", "mtp"}) {
-          const std::string flags = std::string("generate 'Tell me about foxes' -n 24 ") + how + " --draft-kind " + drafts + " --numeric ";
-          for (const char* numeric : {"exact", "fast"}) {
-            const Outcome own = gem->run(flags + numeric), stock = lapidary(flags + numeric + " --model " + kPebble);
+    for (const char* how : ways)
+      for (const char* drafts : {"auto", "none", "mtp", "dflash"})
+        for (const char* numeric : {"exact", "fast"}) {
+          const std::string flags = std::string("generate 'Tell me about foxes' -n 24 ") + how + " --draft-kind " + drafts + " --numeric " + numeric;
+          const Outcome stock = lapidary(flags + " --model " + kPebble);
+          for (const Gem* gem : {&pebble_beside(), &pebble_fast()}) {
+            const Outcome own = gem->run(flags);
             expect(own.status == 0_i && own.out.size() > 10u && own.out == stock.out) << flags << own.err;
           }
         }
+  };
+
+  "its drafters draft what they draft for the stock program, with the other one and without"_test = [] {
+    for (const char* drafts : {"mtp", "dflash"}) {
+      const std::string flags = std::string("generate 'List the days of the week' -n 24 --temperature 0 --draft-tokens 4 --numeric fast --json --draft-kind ") + drafts;
+      const std::string stock = accepted(lapidary(flags));
+      expect(stock.find("[0,") == std::string::npos) << stock << "some are accepted";
+      expect(accepted(pebble_fast().run(flags)) == stock) << drafts;
+    }
+    const Gem alone(kPebble + " --weights mapped --draft-model " + kPebble + "-dflash");
+    const std::string told = alone.run("inspect").out;
+    expect(told.find("pebble-dflash") != std::string::npos && told.find("pebble-assistant") == std::string::npos) << told;
+    expect(alone.run("generate story --temperature 0 -n 8 --draft-kind dflash").status == 0_i);
+    const Outcome none = alone.run("generate story --draft-kind mtp");
+    expect(none.status == 2_i && none.err.find("mtp, expected a program that was cut with an assistant, got one without") != std::string::npos) << none.err;
+    const Outcome other = lapidary("cut " + kPebble + " --draft-kind mtp --draft-model " + kPebble + "-dflash -o " + alone.path("other"));
+    expect(other.status == 2_i && other.err.find("expected a drafter of this kind") != std::string::npos) << other.err;
   };
 
   "a gem reads files of what its model perceives, and needs no libraries for others"_test = [] {
@@ -116,12 +146,11 @@ const suite<"gems"> gems = [] {
     expect(brief.err.find("after 5 tokens") != std::string::npos) << brief.err;
     expect(gem.run("generate story --temperature 0 -n 3").err.find("after 3 tokens") != std::string::npos);
     const std::string told = gem.run("inspect").out;
-    for (const char* part : {"memory for 64 tokens", "--temperature 0", "--max-tokens 5", "compiled by", "config.json", kPebble.c_str()})
+    for (const char* part : {"memory for 64 tokens, prompt chunks of 256", "--temperature 0", "--max-tokens 5", "compiled by", "config.json", kPebble.c_str()})
       expect(told.find(part) != std::string::npos) << part;
-    // Nothing is left to repack, with and without the assistant.
-    const Gem fast(kPebble + " --weights beside --numeric fast");
-    for (const char* drafts : {"mtp", "none"})
-      expect(fast.run(std::string("inspect --draft-kind ") + drafts).out.find("repacked       0 bytes") != std::string::npos) << drafts;
+    // Nothing is left to repack, with and without its drafters.
+    for (const char* drafts : {"auto", "mtp", "dflash", "none"})
+      expect(pebble_fast().run(std::string("inspect --draft-kind ") + drafts).out.find("repacked       0 bytes") != std::string::npos) << drafts;
     expect(gem.run("inspect --json").out.find("\"cut\"") != std::string::npos);
     expect(told.find("vision tower") != std::string::npos && told.find("missing") == std::string::npos) << "it carries its tower";
   };
