@@ -4,15 +4,13 @@
 #include <map>
 #include <memory>
 
-#include <unistd.h>
-
 #include "cli/commands.hpp"
 #include "cli/flags.hpp"
 #include "cli/model.hpp"
+#include "cli/progress.hpp"
 #include "cli/sampling.hpp"
 #include "cli/settings.hpp"
 #include "cli/size_text.hpp"
-#include "cli/terminal.hpp"
 #include "cut/cut.hpp"
 
 namespace lapidary::cli {
@@ -57,9 +55,15 @@ void list_kernels(const link::Program& program) {
   for (const auto& [kernel, count] : counts) std::cout << kernel << ", " << count << (count == 1 ? " step\n" : " steps\n");
 }
 
-void show_progress(std::uint64_t done, std::uint64_t all) {
-  std::fprintf(stderr, "\rweights: %s of %s\033[K%s", size_text(static_cast<std::size_t>(done)).c_str(), size_text(static_cast<std::size_t>(all)).c_str(),
-               done == all ? "\r\033[K" : "");
+// A bar that grows, and is only drawn anew when it does.
+cut::Layout::Progress bar_on(StatusLine& line) {
+  return [&line, marks = std::uint64_t{0}](std::uint64_t done, std::uint64_t all) mutable {
+    constexpr std::uint64_t kMarks = 20;
+    if (done * kMarks / all == marks) return;
+    marks = done * kMarks / all;
+    line.show("writing [" + std::string(marks, '#') + std::string(kMarks - marks, '.') + "] " + size_text(static_cast<std::size_t>(done)) + " of " +
+              size_text(static_cast<std::size_t>(all)));
+  };
 }
 
 cut::Product product_of(const CutFlags& flags) {
@@ -94,8 +98,11 @@ void add_cut(CLI::App& app) {
     options.product = product_of(*flags);
     options.version = LAPIDARY_VERSION;
     options.defaults = defaults_of(*command);
-    if (takes_escapes(STDERR_FILENO)) options.progress = show_progress;
+    StatusLine line(false);
+    options.model.stage = [&line](const char* name) { line.show(std::string("cutting: ") + name); };
+    options.progress = bar_on(line);
     const cut::CutReport report = cut::cut(options);
+    line.clear();
     std::fprintf(stderr, "%s: program %s, compiled in %.1f s; model %s, written in %.1f s\n", options.output.c_str(),
                  size_text(static_cast<std::size_t>(report.program_bytes)).c_str(), report.compile_seconds,
                  size_text(static_cast<std::size_t>(report.payload_bytes)).c_str(), report.write_seconds);

@@ -213,6 +213,7 @@ std::uint64_t id_of(const link::Manifest& manifest) {
 CutReport cut(const CutOptions& options) {
   const std::string& folder = options.model.folder;
   const Kit kit = Kit::find(options.compiler);
+  options.model.begin_stage("checkpoint");
   const link::Pairing drafters = drafters_of(options.model);
   Checkpoint checkpoint = Checkpoint::open(folder);
   const codegen::Built built(model_of(checkpoint, drafters));
@@ -222,6 +223,7 @@ CutReport cut(const CutOptions& options) {
   link::Program program = link::link(std::move(checkpoint), opened(drafters.assistant), built.graph(), resolved, opened(drafters.dflash));
   const std::vector<link::TowerWeights> towers = join_towers(program);
 
+  options.model.begin_stage("hashes");
   Keeper keeper;
   link::Manifest manifest{.version = options.version, .compiler = kit.compiler, .date = keeper.keep(now()), .graph = &built.graph(),
                           .target = keeper.origin(program.target)};
@@ -230,6 +232,7 @@ CutReport cut(const CutOptions& options) {
   for (const auto& [flag, value] : options.defaults) keeper.defaults.push_back({flag, value});
   manifest.defaults = keeper.defaults;
 
+  options.model.begin_stage("tables");
   Layout layout;
   if (options.weights == Weights::mapped) layout.leave_weights(program);
   else layout.add_weights(program);
@@ -250,6 +253,7 @@ CutReport cut(const CutOptions& options) {
   if (!embedded)
     manifest.payload_path = keeper.keep(library ? fs::absolute(payload_path).string() : fs::path(payload_path).filename().string());
 
+  options.model.begin_stage("code");
   CutReport report{.payload_bytes = layout.bytes()};
   const WorkFolder work;
   const auto compiling = Clock::now();

@@ -126,10 +126,11 @@ void Layout::write(const Write& write, const Progress& progress) const {
       write(piece);
       left = left.subspan(piece.size());
       done += piece.size();
-      if (progress) progress(done, bytes_);
+      progress(done, bytes_);
     }
   }
   fill_to(bytes_);
+  progress(done, bytes_);
 }
 
 }  // namespace lapidary::cut

@@ -8,6 +8,7 @@
 #include "support/program.hpp"
 #include "support/slow_build.hpp"
 #include "support/soft_prompts.hpp"
+#include "support/terminal.hpp"
 
 namespace lapidary::test {
 namespace {
@@ -22,7 +23,7 @@ class Gem {
  public:
   explicit Gem(const std::string& arguments) {
     const Outcome cut = lapidary("cut " + arguments + " -o " + path());
-    expect(cut.status == 0_i) << cut.err;
+    expect(cut.status == 0_i && cut.err.starts_with(path() + ": program ")) << cut.err;
   }
   std::string path() const { return folder_.path("gem"); }
   std::string payload() const { return fs::exists(path() + ".weights") ? path() + ".weights" : path(); }
@@ -215,9 +216,21 @@ const suite<"gems"> gems = [] {
     const Outcome nowhere = lapidary("cut " + kPebble + " --weights embed -o " + folder.path("none/gem"));
     expect(nowhere.status == 1_i && nowhere.err.find("cannot be written: No such file or directory") != std::string::npos) << nowhere.err;
     if (kSlowBuild) return;  // sanitized programs are larger than the model, which is what the limit is for
-    const Outcome full = shell("trap '' XFSZ; ulimit -f 16384; " LAPIDARY_PROGRAM " cut " + kPebble + " --weights beside -o " + folder.path("gem"));
-    expect(full.status == 1_i && full.err.find("cannot be written: File too large") != std::string::npos) << full.err;
+    Terminal full(Terminal::Script{"trap '' XFSZ; ulimit -f 16384; TMPDIR=" + folder.path() + " exec " LAPIDARY_PROGRAM " cut " + kPebble +
+                                   " --weights beside -o " + folder.path("gem")});
+    expect(full.status() == 1_i && full.shows("writing [#") && full.shows("\r\033[K[" + folder.path("gem"))) << "the bar is gone" << full.screen();
+    expect(full.shows("cannot be written: File too large")) << full.screen();
     expect(fs::is_empty(folder.path()));
+  };
+
+  "a terminal shows what is being cut and a bar, and only the outcome afterwards"_test = [] {
+    const TemporaryFolder folder;
+    Terminal terminal("cut " + kFixtures + "/models/moe-4bit -o " + folder.path("gem"));
+    expect(terminal.status() == 0_i);
+    std::string shown;
+    for (const char* stage : {"checkpoint", "hashes", "tables", "code"}) shown += std::string("\rcutting: ") + stage + "\033[K";
+    expect(terminal.screen().starts_with(shown + "\rwriting [")) << terminal.screen();
+    expect(terminal.shows("writing [####################] 576.0 KiB of 576.0 KiB\033[K\r\033[K" + folder.path("gem") + ": program ")) << terminal.screen();
   };
 
   "the kernels of a round are listed"_test = [] {
