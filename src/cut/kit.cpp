@@ -94,6 +94,8 @@ std::vector<Kit::Format> Kit::formats_for(const graph::Graph& graph, Product pro
 }
 
 void compile(const Kit& kit, const std::vector<Kit::Format>& formats, const std::string& code, Product product, const std::string& work, const std::string& out) {
+  if (product == Product::static_program && kit.static_libraries.empty())
+    fail(ErrorKind::unsupported, "--static", "expected a system that has static programs, got one without");
   const std::string source = work + "/gem.cpp", object = work + "/gem.o", log = work + "/log", archive = kit.folder + "/liblapidary-gem.a";
   std::ofstream(source) << code;
   std::vector<std::string> words{kit.compiler, "-std=c++20", "-O1", "-fPIC", "-c", source, "-o", object, "-I" + kit.folder + "/include"};
