@@ -85,7 +85,7 @@ std::string code_of(const link::Manifest& manifest, const std::string& graph, co
       << ",\n    .payload_path = " << quoted(manifest.payload_path) << ", .payload_bytes = " << number(manifest.payload_bytes)
       << ", .payload_id = " << number(manifest.payload_id) << ",\n    .tables = " << spelled(manifest.tables)
       << ", .vocabulary = " << spelled(manifest.vocabulary) << ", .call_vocabulary = " << spelled(manifest.call_vocabulary)
-      << ",\n    .prepared_kind = " << quoted(manifest.prepared_kind) << ", .prepared = " << spelled(manifest.prepared) << "};\n\n}  // namespace\n\n"
+      << ", .vocabulary_bytes = " << number(manifest.vocabulary_bytes) << ",\n    .prepared_kind = " << quoted(manifest.prepared_kind) << ", .prepared = " << spelled(manifest.prepared) << "};\n\n}  // namespace\n\n"
       << "constexpr const Backend* kBackends[] = {&" << backend << "::kBackend};\n"
       << "std::span<const Backend* const> backends() { return kBackends; }\n\n}  // namespace lapidary::link\n\n"
       << "namespace lapidary::graph {\nconstexpr const Graph* kGraphs[] = {&gem};\n"

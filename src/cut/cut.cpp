@@ -196,6 +196,7 @@ void add_tables(const link::Program& program, const std::string& folder, Layout&
   manifest.tables = layout.add_block(flat(tables));
   if (!tables.tokenizer) return;
   manifest.vocabulary = layout.add_block(flat(text::Vocabulary(*tables.tokenizer)));
+  manifest.vocabulary_bytes = text::Vocabulary::most_bytes(*tables.tokenizer);
   if (text::has_calls(*tables.tokenizer)) manifest.call_vocabulary = layout.add_block(flat(*text::call_vocabulary(*tables.tokenizer)));
 }
 

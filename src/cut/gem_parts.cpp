@@ -63,6 +63,8 @@ text::Tokenizer open_tokenizer(const std::string& folder) {
   return tokenizer_of(read_tables(payload), *payload);
 }
 
+std::size_t vocabulary_bytes(const text::Tokenizer&) { return static_cast<std::size_t>(cut::manifest().vocabulary_bytes); }
+
 std::int32_t image_budget(const std::string& folder) {
   return read_tables(std::make_shared<const Payload>(cut::manifest(), folder)).image_tokens;
 }

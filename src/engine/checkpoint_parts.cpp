@@ -15,6 +15,8 @@ bool has_tokenizer(const std::string& folder) { return text::Tokenizer::is_in(fo
 
 text::Tokenizer open_tokenizer(const std::string& folder) { return text::Tokenizer::open(folder); }
 
+std::size_t vocabulary_bytes(const text::Tokenizer& tokenizer) { return text::Vocabulary::most_bytes(tokenizer); }
+
 std::int32_t image_budget(const std::string& folder) { return read_image_budget(folder); }
 
 SoftIds soft_ids(const std::string& folder) { return SoftIds::of_config(folder); }

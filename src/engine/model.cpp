@@ -25,7 +25,7 @@ std::unique_ptr<link::Executor> make_executor(const link::Program& program, cons
 }  // namespace
 
 void count_text(link::MemoryPlan& plan, const text::Tokenizer& tokenizer, const DraftOptions& draft) {
-  plan.text_bytes = tokenizer.memory_bytes() + text::Vocabulary::most_bytes(tokenizer) +
+  plan.text_bytes = tokenizer.memory_bytes() + vocabulary_bytes(tokenizer) +
                     source_bytes(draft, plan.context_tokens) * static_cast<std::size_t>(plan.sessions);
   link::check_limit(plan);
 }

@@ -49,6 +49,7 @@ link::Program open_program(const ModelOptions& options);
 
 bool has_tokenizer(const std::string& folder);
 text::Tokenizer open_tokenizer(const std::string& folder);
+std::size_t vocabulary_bytes(const text::Tokenizer& tokenizer);  // the most that a grammar's takes
 
 // What the model's files say: the most soft tokens of a picture, and the ids that announce them.
 std::int32_t image_budget(const std::string& folder);

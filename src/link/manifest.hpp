@@ -60,6 +60,7 @@ struct Manifest {
   std::string_view payload_path{};            // empty = this program; relative = beside it
   std::uint64_t payload_bytes = 0, payload_id = 0;
   PlacedBlock tables{}, vocabulary{}, call_vocabulary{};  // the last may be empty
+  std::uint64_t vocabulary_bytes = 0;         // the most that one takes
   std::string_view prepared_kind{};           // of weights, by the backend
   PlacedBlock prepared{};                     // its checksum is not looked at
 
