@@ -278,6 +278,9 @@ CutReport cut(const CutOptions& options) {
     file << std::string(static_cast<std::size_t>(padding), '\0');
     write_payload(file, options.output, layout, manifest, options.progress);
   });
+  if (library)
+    write_whole_file((fs::path(options.output).parent_path() / "lapidary.h").string(),
+                     [&](std::ostream& file) { copy_file(file, kit.folder + "/lapidary.h"); });
   if (options.product != Product::static_library)
     fs::permissions(options.output, fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec, fs::perm_options::add);
   report.write_seconds = seconds_since(writing);

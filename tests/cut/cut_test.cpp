@@ -134,6 +134,16 @@ const suite<"gems"> gems = [] {
     expect(!needs(text_only(), "libgif.so") && !needs(text_only(), "libsndfile.so"));
   };
 
+  "other commands of a gem work"_test = [] {
+    pebble_beside().write("in", "What is the capital of Norway?\n/retry\nSpell the word garden.\n");
+    const std::string chat = "chat --temperature 0 <" + pebble_beside().path("in");
+    expect(pebble_beside().run(chat).out == lapidary(chat).out && pebble_beside().run(chat).out.size() > 50u);
+    for (const char* command : {"inspect --graph", "completions bash", "man", "bench -p 8 -n 4", "serve --help"}) {
+      const Outcome run = pebble_beside().run(command);
+      expect(run.status == 0_i && run.out.size() > 50u) << command << run.err;
+    }
+  };
+
   "schema and tokenizer are those of the stock program"_test = [] {
     const std::string schema = "generate 'Give me JSON' -n 40 --temperature 0 --json-schema '{\"type\":\"array\",\"items\":{\"type\":\"integer\"},\"maxItems\":3}'";
     expect(pebble_beside().run(schema).out == lapidary(schema).out && !pebble_beside().run(schema).out.empty());
@@ -207,6 +217,11 @@ const suite<"gems"> gems = [] {
     flip_byte(copy.path("pebble/model.safetensors"), 5000);
     const Outcome changed = gem.run("generate story --temperature 0 -n 2");
     expect(changed.status == 1_i && changed.err.find("expected the file that this program was cut for, got another") != std::string::npos) << changed.err;
+    flip_byte(copy.path("pebble/model.safetensors"), 5000);
+    flip_byte(copy.path("pebble/model.safetensors"), 5'000'003);  // between the samples
+    expect(gem.run("generate story --temperature 0 -n 2").status == 0_i);
+    const Outcome verified = gem.run("inspect --verify");
+    expect(verified.status == 1_i && verified.err.find("model.safetensors] damaged: SHA-256, expected that of the file") != std::string::npos) << verified.err;
   };
 
   "cutting says what is missing, and leaves nothing half-written"_test = [] {
