@@ -1,9 +1,10 @@
 // The DFlash drafter against its golden data, on any backend: context, states and logits of blocks, recorded rounds of every pair. A
-// software device is slow: on a GPU two pairs are enough, and the longest of their prompts.
+// software device is slow: on a GPU the rounds of two pairs are enough, of the longest prompt; with LAPIDARY_FULL in the environment all.
 #include <boost/ut.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "decode/generate.hpp"
 #include "support/cases.hpp"
@@ -23,6 +24,7 @@ constexpr float kLogitsTolerance = 0.002f;     // as fixtures/dflash/README.md r
 constexpr float kRelativeTolerance = 0.0001f;  // of the largest value of a tensor
 
 bool is_cpu() { return link::backends().front()->name == "cpu"; }
+bool is_full() { return is_cpu() || std::getenv("LAPIDARY_FULL"); }
 
 float largest(std::span<const float> values) {
   float most = 0;
@@ -123,7 +125,7 @@ struct DFlashPair {
 std::vector<DFlashPair> dflash_pairs() {
   std::vector<DFlashPair> pairs;
   for (const std::string name : {"dense-bf16", "moe-4bit", "moe-bf16", "ple-bf16", "unified-bf16"})
-    if (is_cpu() || name == "dense-bf16" || name == "moe-4bit") pairs.push_back({name, kFixtures + "/models/" + name, kFixtures + "/dflash/" + name});
+    pairs.push_back({name, kFixtures + "/models/" + name, kFixtures + "/dflash/" + name});
   return pairs;
 }
 
@@ -170,13 +172,14 @@ const suite<"dflash values"> values = [] {
 };
 
 const suite<"dflash rounds"> rounds = [] {
-  for (const DFlashPair& pair : dflash_pairs())
+  for (const DFlashPair& pair : dflash_pairs()) {
+    if (!is_full() && pair.name != "dense-bf16" && pair.name != "moe-4bit") continue;
     boost::ut::test("recorded rounds of the block drafter of " + pair.name) = [pair] {
       const Expected expected(pair.dflash + "/expected.safetensors.xz");
       const std::vector<RecordedPrompt> prompts = recorded_prompts(pair.dflash);
       Loaded model(pair.target, {.context_tokens = 256, .chunk_rows = 24}, 2, "", pair.dflash);
       std::size_t played = 0;
-      for (std::size_t p = is_cpu() ? 0 : 2; p < prompts.size(); ++p)
+      for (std::size_t p = is_full() ? 0 : 2; p < prompts.size(); ++p)
         for (const RecordedRun& run : prompts[p].runs) {
           const RecordedPrompt& prompt = prompts[p];
           const std::string where = pair.name + " prompt" + std::to_string(p) + "." + run.name;
@@ -214,8 +217,9 @@ const suite<"dflash rounds"> rounds = [] {
             expect(close(trace.logits, expected.floats("prompt2." + run.name + ".logits"), kLogitsTolerance)) << where;
           ++played;
         }
-      expect(played >= (is_cpu() ? 15u : 5u)) << pair.name;
+      expect(played >= (is_full() ? 15u : 5u)) << pair.name;
     };
+  }
 };
 
 // K and V that the drafter has of a position.
