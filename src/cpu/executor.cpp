@@ -13,6 +13,7 @@
 #include "cpu/attention_bf16.hpp"
 #include "cpu/attention_coded.hpp"
 #include "cpu/bound_steps.hpp"
+#include "cpu/dflash_rows.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/linear_q8.hpp"
 #include "cpu/maxima.hpp"
@@ -322,9 +323,12 @@ class CpuExecutor final : public link::Executor {
     if (step.rows == RowSet::draft) {
       for (const Guest& guest : progress.now.guests) draft_row(*guest.state, guest.seat->slot, draft_rows_[guest.first], Part{});
     } else if (step.rows == RowSet::block) {
-      make_block_rows(progress.now.guests);
+      for (const Guest& guest : progress.now.guests)  // the bonus token's row comes before those of the drafts
+        dflash_rows_.add_block(*guest.state, guest.seat->slot, program_.graph->dflash->mask_token,
+                               slots_.marks(guest.seat->slot).context_begin, guest.first - 1, guest.count + 1);
     } else if (step.rows == RowSet::pending) {
-      fetch_pending(*progress.bound, progress.now.guests.front());
+      const Guest& guest = progress.now.guests.front();
+      dflash_rows_.fetch_pending(guest.seat->slot, guest.pending, carried(progress.bound->in[0], guest), progress.bound->out[0]);
     } else {
       round_count_ = 0;
       for (Guest& guest : progress.now.guests) {
@@ -335,29 +339,6 @@ class CpuExecutor final : public link::Executor {
       }
     }
     progress.now.rows = rows_of(step, progress.now.first);
-  }
-
-  void make_block_rows(std::span<const Guest> guests) {
-    block_count_ = 0;
-    for (const Guest& guest : guests) {
-      const std::size_t first = guest.first - 1, count = guest.count + 1;
-      block_rows(*guest.state, guest.seat->slot, program_.graph->dflash->mask_token, slots_.marks(guest.seat->slot).context_begin,
-                 std::span(block_rows_).subspan(first, count), std::span(block_causal_rows_).subspan(first, count), Part{});
-      block_count_ = first + count;
-    }
-  }
-
-  // Rows that wait, with their features in the order of the row table.
-  void fetch_pending(const CpuStep& bound, const Guest& guest) {
-    const BoundOperand &from = bound.in[0], &to = bound.out[0];
-    const auto [begin, end] = guest.pending;
-    pending_count_ = static_cast<std::size_t>(end - begin);
-    for (std::size_t i = 0; i < pending_count_; ++i) {
-      const std::int32_t position = begin + static_cast<std::int32_t>(i);
-      pending_rows_[i] = {.slot = guest.seat->slot, .position = position, .block_end = position};
-      std::memcpy(to.data + i * to.stride_bytes, carried(from, guest) + static_cast<std::size_t>(position % graph::kPendingRows) * to.row_bytes,
-                  to.row_bytes);
-    }
   }
 
   // The part of one thread in the step that is on.
@@ -373,9 +354,9 @@ class CpuExecutor final : public link::Executor {
   Rows rows_of(const Step& step, std::size_t& first) const {
     switch (step.rows) {
       case RowSet::draft: return Rows(draft_rows_).first(drafter_count_);
-      case RowSet::pending: return Rows(pending_rows_).first(pending_count_);
-      case RowSet::block: return Rows(block_rows_).first(block_count_);
-      case RowSet::block_causal: return Rows(block_causal_rows_).first(block_count_);
+      case RowSet::pending: return dflash_rows_.pending();
+      case RowSet::block: return dflash_rows_.block();
+      case RowSet::block_causal: return dflash_rows_.block_causal();
       default: break;
     }
     const Rows all = chunk_ ? chunk_->rows : Rows(round_rows_).first(round_count_);
@@ -627,10 +608,7 @@ class CpuExecutor final : public link::Executor {
   std::array<graph::Row, graph::kMaxVerifyRows> round_rows_{};
   std::size_t round_count_ = 0;
   std::array<graph::Row, link::kMaxDrafters> draft_rows_{};
-  std::array<graph::Row, graph::kPendingRows> pending_rows_{};
-  std::size_t pending_count_ = 0;
-  std::array<graph::Row, graph::kMaxVerifyRows> block_rows_{}, block_causal_rows_{};
-  std::size_t block_count_ = 0;
+  DFlashRows dflash_rows_;
   std::array<Guest, link::kMaxDrafters> drafters_{};                    // that make drafts now
   std::size_t drafter_count_ = 0;
   std::unique_ptr<std::byte[]> carries_;                                // what drafts of several continue from, side by side

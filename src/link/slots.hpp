@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/error.hpp"
+#include "link/executor.hpp"
 #include "link/link.hpp"
 
 namespace lapidary::link {

@@ -14,6 +14,7 @@
 #include "metal/capture.hpp"
 #include "metal/read_limit.hpp"
 #include "metal/replay.hpp"
+#include "metal/run_rows.hpp"
 #include "metal/signpost.hpp"
 #include "metal/step_clock.hpp"
 #include "metal/tower.hpp"
@@ -23,7 +24,6 @@ namespace lapidary::metal {
 namespace {
 
 using graph::RoundState;
-using graph::RowSet;
 using graph::SegmentId;
 using link::Play;
 using link::RunId;
@@ -156,8 +156,6 @@ class MetalExecutor final : public link::Executor {
   }
 
  private:
-  static bool has_block(const Seat& seat) { return seat.block && seat.drafts > 0; }
-
   // Of one session in a run.
   struct Passenger {
     int slot = 0;
@@ -167,13 +165,6 @@ class MetalExecutor final : public link::Executor {
     link::SegmentSeconds parts{};         // of the time of each segment
   };
   using Passengers = std::array<Passenger, layout::kSeatsMax>;
-
-  // A segment of the run, and how many rows it has.
-  struct PlannedLeg {
-    SegmentId segment{};
-    std::size_t seat = 0;                 // whose it is, where it is of one
-    RowCounts rows{};
-  };
 
   // A command buffer that is submitted and not known to be done yet: a run, or a single step of one.
   struct Flight {
@@ -201,7 +192,7 @@ class MetalExecutor final : public link::Executor {
       return before && !(whole_round && before->whole_round && !seat.block);
     });
     if (watch.observe || watch.times || (round && follows)) wait();
-    layout::Run run = run_of(play, seats);
+    layout::Run run = run_of(play, seats, program_, slots_, [&](int slot) { return known_state(slot); });
     const std::vector<PlannedLeg> legs = plan_legs(link::Legs(play, seats, link::DraftOrder::in_turn, program_.drafters()), run);
     Flight flight{.run = ++runs_, .commands = {}, .place = next_place(), .whole_round = whole_round,
                   .chooses = link::Legs::chooses(play), .passenger_count = seats.size(), .shares = shares_of(legs),
@@ -234,67 +225,6 @@ class MetalExecutor final : public link::Executor {
       begin(encoder);
       for (const PlannedLeg& leg : legs) encode_segment(encoder, leg, ranges);
     });
-  }
-
-  // Which rows are whose: of a prompt those of its chunk, of a round the bonus token and the drafts that are there or are to be made.
-  layout::Run run_of(Play play, std::span<const Seat> seats) {
-    layout::Run run{};
-    run.slot = seats[0].slot;
-    run.seat_count = static_cast<int>(seats.size());
-    if (is_prompt(play)) {
-      const graph::Chunk& chunk = seats[0].chunk;
-      run.row_count = run.host_rows = static_cast<int>(chunk.rows.size());
-      run.first_output = chunk.output_begin;
-      run.output_count = chunk.output_count;
-      run.seats[0] = {.slot = seats[0].slot, .first = 0, .count = chunk.output_count, .drafts = 0, .samples = 0, .sampling = {}, .block = {}};
-      if (play == Play::head || play == Play::head_select) return run;
-      catch_up(run.seats[0], chunk.rows.front().position);
-      slots_.write_prompt(seats[0].slot, chunk.rows.front().position, chunk.rows.back().position + 1);
-      return run;
-    }
-    for (std::size_t s = 0; s < seats.size(); ++s) {
-      const RoundState begins = known_state(seats[s].slot);
-      const int drafts = begins.drafted + seats[s].drafts, rows = play == Play::catch_up ? 0 : drafts + 1;
-      layout::RunSeat& seat = run.seats[s];
-      seat = {.slot = seats[s].slot, .first = run.row_count, .count = rows, .drafts = drafts, .samples = 0, .sampling = {}, .block = {}};
-      run.row_count += rows;
-      if (has_block(seats[s]) || play == Play::catch_up) catch_up(seat, begins.length);
-      if (has_block(seats[s])) {
-        seat.block.first = run.block_rows;
-        seat.block.count = seats[s].drafts + 1;
-        run.block_rows += seat.block.count;
-      }
-      if (play == Play::round || play == Play::verify) slots_.write_round(seat.slot, begins.length, begins.length + rows);
-    }
-    run.output_count = run.row_count;
-    return run;
-  }
-
-  // What the DFlash drafter gets the context of, before anything is computed from `length` on.
-  void catch_up(layout::RunSeat& seat, std::int32_t length) {
-    if (!program_.dflash) return;
-    const link::Slots::Positions pending = slots_.catch_up(seat.slot, length);
-    seat.block.context_begin = slots_.marks(seat.slot).context_begin;
-    seat.block.pending_begin = pending.begin;
-    seat.block.pending_end = pending.end;
-  }
-
-  // Those that have rows.
-  static std::vector<PlannedLeg> plan_legs(const link::Legs& legs, const layout::Run& run) {
-    std::vector<PlannedLeg> planned;
-    for (const link::Leg& leg : legs) {
-      const layout::RunBlock& block = run.seats[leg.seat].block;
-      const RowCounts rows{run.row_count, run.output_count, run.block_rows, block.pending_end - block.pending_begin};
-      if (leg.segment != SegmentId::catch_up || rows.pending > 0) planned.push_back({leg.segment, static_cast<std::size_t>(leg.seat), rows});
-    }
-    return planned;
-  }
-
-  // How much of a leg's time is a session's: drafts are its own, blocks are shared, all else counts for each.
-  static double part_of(const PlannedLeg& leg, std::span<const Seat> seats, std::size_t seat) {
-    if (leg.segment == SegmentId::draft || leg.segment == SegmentId::catch_up) return leg.seat == seat;
-    if (leg.segment != SegmentId::block) return 1;
-    return has_block(seats[seat]) / static_cast<double>(std::ranges::count_if(seats, has_block));
   }
 
   Passenger passenger_of(std::span<const Seat> seats, std::size_t number, const layout::RunSeat& rows, std::span<const PlannedLeg> legs) const {
