@@ -24,8 +24,9 @@ std::string describe(const link::Program& program, const ModelFlags& flags);
 // What a line of JSON says of the machine.
 void add_machine(text::Value::Object& line, const link::Program& program, const ModelFlags& flags);
 
-// Drafts that are right with given probabilities.
+// Drafts that are right with given probabilities, and whose they are.
 struct DraftBenchFlags {
+  DraftFlags draft{.options = {.kind = engine::DraftKind::lookup}};
   std::vector<double> acceptances;  // empty = not asked for
   int text_tokens = 2000;
 

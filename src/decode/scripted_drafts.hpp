@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <random>
 #include <span>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "decode/draft.hpp"
+#include "link/forwarding_executor.hpp"
 
 namespace lapidary::decode {
 
@@ -30,13 +32,41 @@ class ScriptedDrafts : public DraftSource {
   std::string_view name() const override { return "scripted"; }
 
   Drafts propose(std::span<const std::int32_t> history, int most) override {
-    const std::size_t begin = std::min(history.size() - prompt_tokens_, drafts_.size());
-    return {static_cast<int>(std::min<std::size_t>(most, drafts_.size() - begin)), drafts_.data() + begin};
+    const auto drafts = after(history.size());
+    return {static_cast<int>(std::min(static_cast<std::size_t>(most), drafts.size())), drafts.data()};
+  }
+
+  // All that follow the first `tokens` of prompt and text.
+  std::span<const std::int32_t> after(std::size_t tokens) const {
+    return std::span(drafts_).subspan(std::min(tokens - prompt_tokens_, drafts_.size()));
   }
 
  private:
   std::size_t prompt_tokens_;
   std::vector<std::int32_t> drafts_;  // by position in the text
+};
+
+// A backend whose drafters work as ever, and then find scripted drafts in the place of theirs.
+class ScriptedExecutor final : public link::ForwardingExecutor {
+ public:
+  ScriptedExecutor(link::Executor& inner, const ScriptedDrafts& script) : ForwardingExecutor(inner), script_(script) {}
+
+  link::RunId submit(link::Play play, std::span<const link::Seat> seats, const link::Watch& watch) override {
+    assert(seats.size() == 1);
+    if (play != link::Play::round || seats[0].drafts == 0) return ForwardingExecutor::submit(play, seats, watch);
+    if (ForwardingExecutor::submit(link::Play::draft, seats, watch) == link::kNoRun) return link::kNoRun;
+    graph::RoundState& state = this->state(seats[0].slot);
+    const auto drafts = script_.after(static_cast<std::size_t>(state.length) + 1);
+    std::copy_n(drafts.begin(), std::min(static_cast<std::size_t>(state.drafted), drafts.size()), state.drafts.begin());
+    link::Seat seat = seats[0];
+    seat.drafts = 0;
+    seat.block = false;
+    if (ForwardingExecutor::submit(link::Play::verify, {&seat, 1}, watch) == link::kNoRun) return link::kNoRun;
+    return ForwardingExecutor::submit(link::Play::select, {&seat, 1}, watch);
+  }
+
+ private:
+  const ScriptedDrafts& script_;
 };
 
 }  // namespace lapidary::decode

@@ -15,9 +15,9 @@ enum class DraftKind { automatic, mtp, dflash, lookup, none };
 
 // The one place of the defaults.
 struct DraftOptions {
-  std::vector<std::string> drafters;  // folders, for automatic, mtp and dflash; none = look beside the target
+  std::vector<std::string> drafters{};  // folders, for automatic, mtp and dflash; none = look beside the target
   DraftKind kind = DraftKind::automatic;
-  std::optional<int> tokens;  // k; none = chosen round by round
+  std::optional<int> tokens{};  // k; none = chosen round by round
 
   bool wants_assistant() const { return kind == DraftKind::automatic || kind == DraftKind::mtp; }
   bool wants_dflash() const { return kind == DraftKind::automatic || kind == DraftKind::dflash; }

@@ -164,6 +164,25 @@ const suite<"drafting"> drafting = [] {
       expect(lapidary(bench + wrong).status == 2_i) << wrong;
   };
 
+  "bench lets drafters work for scripted drafts"_test = [] {
+    for (const auto& [kind, drafters] : {std::pair{"mtp", "assistants"}, {"dflash", "dflash"}}) {
+      const std::string bench = "bench " + kFixtures + "/models/dense-bf16 --text-tokens 60 --draft-kind " + kind;
+      const std::string drafter = " --draft-model " + kFixtures + "/" + drafters + "/dense-bf16 --acceptance ";
+      const Value row = json_of(lapidary(bench + drafter + "1 --json"));
+      const auto at_7 = [&](const char* what) { return number(at(row, {what}).array()->at(7)); };
+      expect(at_7("fixed_draft_ms") > 0 && at_7("fixed_verify_ms") > 0) << kind;
+      expect(number(at(row, {"fixed_draft_ms"}).array()->front()) == 0.0) << kind;
+      expect(at(row, {"draft", "rounds_by_source"}).object()->front().first == kind);
+      const auto first = [&](const char* what) { return number(at(row, {"draft", what}).array()->front()); };
+      expect(first("drafted_by_position") > 0 && first("accepted_by_position") == first("drafted_by_position")) << kind;
+      const Outcome people = lapidary(bench + drafter + "0.5");
+      expect(std::ranges::count(people.out, '\n') == 12) << people.out;
+    }
+    const std::string bench = "bench " + kPebble + " --text-tokens 8 --draft-kind ";
+    expect(lapidary(bench + "auto --acceptance 1").err == "[--draft-kind] expected mtp, dflash or lookup, got another\n");
+    expect(lapidary(bench + "mtp").status == 2_i) << "not without --acceptance";
+  };
+
   "inspect shows the assistant's cost"_test = [] {
     expect(lapidary("inspect " + kPebble).out.find("pebble-assistant, per draft") != std::string::npos);
     expect(lapidary("inspect --draft-kind none " + kPebble).out.find("per draft") == std::string::npos);

@@ -2,11 +2,11 @@
 // round is done at once.
 #pragma once
 
-#include "support/forwarding_executor.hpp"
+#include "link/forwarding_executor.hpp"
 
 namespace lapidary::test {
 
-class AheadExecutor final : public ForwardingExecutor {
+class AheadExecutor final : public link::ForwardingExecutor {
  public:
   using ForwardingExecutor::ForwardingExecutor;
 

@@ -3,11 +3,11 @@
 
 #include <utility>
 
-#include "support/forwarding_executor.hpp"
+#include "link/forwarding_executor.hpp"
 
 namespace lapidary::test {
 
-class ObservedExecutor final : public ForwardingExecutor {
+class ObservedExecutor final : public link::ForwardingExecutor {
  public:
   ObservedExecutor(link::Executor& inner, link::StepObserver observe) : ForwardingExecutor(inner), observe_(std::move(observe)) {}
 
