@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""A checkpoint with the shape of a Gemma 4 model and random weights, for measuring speed without the real files.
+"""A checkpoint with the shape of a Gemma 4 model, or of a drafter for it, and random weights, for measuring speed without the real files.
 
-    perf/random_model.py SHAPE OUT [--format FORMAT] [--layers N] [--seed N]
+    perf/random_model.py SHAPE OUT [--drafter KIND] [--format FORMAT] [--layers N] [--seed N]
 
 SHAPE is a name in graphs/: e2b, e4b, 12b, 26b-a4b or 31b. FORMAT is mlx2, mlx3, mlx4, mlx5, mlx6 or mlx8 (affine weights in
 groups of 64), mxfp4, nvfp4 or bf16, which make a folder OUT, or gguf-q4_0 or gguf-q8_0, which make a file. mlx4 and gguf-q4_0
 spend 4.5 bits on a weight, mlx8 and gguf-q8_0 8.5; only routers differ, as published (8.5 in MLX, 32 in GGUF).
 
+--drafter makes the one published for SHAPE, with all its layers: mtp, the assistant, or dflash (26b-a4b, 31b and 12b).
+
 --layers keeps the widths and cuts the depth of a shape without shared keys and values; lapidary reads such a checkpoint in
-a build with -Dextra_graphs=OUT. All have the vocabulary of Gemma 4; folders have the towers too, in bfloat16 as MLX keeps them.
+a build with -Dextra_graphs=OUT, or OUT+DRAFTER with drafters that were made with the same --layers. All have the vocabulary of
+Gemma 4; folders have the towers too, in bfloat16 as MLX keeps them.
 
 Speed does not depend on what weights say, as long as activations stay near one and the experts of a mixture take turns. So
 nothing is computed for a weight: a few megabytes of random groups are made once and written again and again.
@@ -63,6 +66,19 @@ def read_config(shape, layers):
             sys.exit(f"[random_model] --layers, expected 2 to {text['num_hidden_layers']}, got {layers}")
         text["num_hidden_layers"] = layers
         text["layer_types"] = text["layer_types"][:layers - 1] + ["full_attention"]
+    return config
+
+
+def read_drafter_config(shape, kind, layers):
+    """Of a target of so many layers."""
+    description = json.loads((ROOT / f"graphs/gemma-4-{shape}.json").read_text())
+    config = description.get(DRAFTERS[kind])
+    if not config or config.get("use_ordered_embeddings"):
+        sys.exit(f"[random_model] --drafter, expected a shape with a {kind} drafter that scores every token, got {shape}")
+    if kind == "dflash" and layers is not None:
+        taps = config["dflash_config"]["target_layer_ids"]
+        config["dflash_config"]["target_layer_ids"] = [tap * layers // config["num_target_layers"] for tap in taps]
+        config["num_target_layers"] = layers
     return config
 
 
@@ -131,6 +147,33 @@ def tensors_of(text):
     for i, layer in enumerate(layers_of(text)):
         for t in layer_tensors(text, layer):
             yield replace(t, mlx=t.mlx and f"layers.{i}.{t.mlx}", gguf=t.gguf and f"blk.{i}.{t.gguf}")
+
+
+def assistant_tensors(config):
+    text, width = config["text_config"], config["backbone_hidden_size"]
+    yield Tensor("pre_projection", "", (text["hidden_size"], 2 * width))
+    yield Tensor("post_projection", "", (width, text["hidden_size"]))
+    for t in tensors_of(text):
+        yield replace(t, mlx="model." + t.mlx)
+
+
+def dflash_tensors(config):
+    hidden, ffn, dim = config["hidden_size"], config["intermediate_size"], config["head_dim"]
+    heads, kv = config["num_attention_heads"] * dim, config["num_key_value_heads"] * dim
+    yield Tensor("fc", "", (hidden, len(config["dflash_config"]["target_layer_ids"]) * hidden))
+    yield Tensor("hidden_norm.weight", "", (hidden,))
+    yield Tensor("norm.weight", "", (hidden,))
+    for i in range(config["num_hidden_layers"]):
+        for name, shape in (("input_layernorm.weight", (hidden,)), ("post_attention_layernorm.weight", (hidden,)),
+                            ("self_attn.q_norm.weight", (dim,)), ("self_attn.k_norm.weight", (dim,)),
+                            ("self_attn.q_proj", (heads, hidden)), ("self_attn.k_proj", (kv, hidden)), ("self_attn.v_proj", (kv, hidden)),
+                            ("self_attn.o_proj", (hidden, heads)), ("mlp.gate_proj", (ffn, hidden)), ("mlp.up_proj", (ffn, hidden)),
+                            ("mlp.down_proj", (hidden, ffn))):
+            yield Tensor(f"layers.{i}.{name}", "", shape)
+
+
+DRAFTERS = {"mtp": "assistant", "dflash": "dflash"}  # as graphs name them
+DRAFTER_TENSORS = {"mtp": assistant_tensors, "dflash": dflash_tensors}
 
 
 def vision_tensors(vision, hidden):
@@ -305,10 +348,10 @@ class Packing:
 ROUTERS = Packing("affine", 8, GROUP)
 
 
-def mlx_entries(text, packing, rings):
+def mlx_entries(tensors, packing, rings, prefix=""):
     """Without a packing all are plain numbers."""
-    for t in tensors_of(text):
-        name = MLX_PREFIX + t.mlx
+    for t in tensors:
+        name = prefix + t.mlx
         if t.mlx and t.is_vector:
             yield Entry(name, "BF16", t.shape, 2 * t.count, partial(rings.bf16, t.value, True), name)
         elif t.mlx and not packing:
@@ -354,20 +397,29 @@ def tokenizer_json():
         return archive.extractfile("gemma4-tokenizer.json").read()
 
 
-def write_mlx(folder, config, packing, rings):
+def write_folder(folder, config, packing, routers, entries):
     folder.mkdir()
-    text = config["text_config"]
     if packing:
         quantization = {"group_size": packing.group, "bits": packing.bits, "mode": packing.mode}
-        quantization |= {MLX_PREFIX + t.mlx: {"group_size": GROUP, "bits": 8} for t in tensors_of(text) if t.is_router}
-        config = {**config, "quantization": quantization}
+        config = {**config, "quantization": quantization | {name: {"group_size": GROUP, "bits": 8} for name in routers}}
     (folder / "config.json").write_text(json.dumps(config, indent=1))
-    (folder / "tokenizer.json").write_bytes(tokenizer_json())
-    shards = shards_of(itertools.chain(mlx_entries(text, packing, rings), tower_entries(config, packing, rings)))
+    shards = shards_of(entries)
     for name, entries in shards.items():
         write_safetensors(folder / name, entries)
     index = {entry.name: name for name, entries in shards.items() for entry in entries}
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+
+
+def write_mlx(folder, config, packing, rings):
+    text = config["text_config"]
+    routers = [MLX_PREFIX + t.mlx for t in tensors_of(text) if t.is_router]
+    write_folder(folder, config, packing, routers,
+                 itertools.chain(mlx_entries(tensors_of(text), packing, rings, MLX_PREFIX), tower_entries(config, packing, rings)))
+    (folder / "tokenizer.json").write_bytes(tokenizer_json())
+
+
+def write_drafter(kind, folder, config, packing, rings):
+    write_folder(folder, config, packing, [], mlx_entries(DRAFTER_TENSORS[kind](config), packing, rings))
 
 
 # ---- GGUF: one file
@@ -475,17 +527,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shape", choices=("e2b", "e4b", "12b", "26b-a4b", "31b"), metavar="SHAPE")
     parser.add_argument("out", type=pathlib.Path, metavar="OUT")
+    parser.add_argument("--drafter", choices=DRAFTERS)
     parser.add_argument("--format", choices=FORMATS, default="mlx4")
     parser.add_argument("--layers", type=int)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    out, config = arguments.out, read_config(arguments.shape, arguments.layers)
+    out, kind, (write, packing) = arguments.out, arguments.drafter, FORMATS[arguments.format]
+    config = read_config(arguments.shape, arguments.layers)
+    if kind:
+        if write is write_gguf:
+            sys.exit(f"[random_model] --format, expected one of MLX for a drafter, got {arguments.format}")
+        write, config = partial(write_drafter, kind), read_drafter_config(arguments.shape, kind, arguments.layers)
     if out.exists():
         sys.exit(f"[random_model] {out}, expected a new name, got one that exists")
     part = out.with_name(out.name + ".part")  # its name until it is complete
     shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
     start = time.monotonic()
-    write, packing = FORMATS[arguments.format]
     write(part, config, packing, Rings(arguments.seed))
     part.rename(out)
     megabytes = sum(file.stat().st_size for file in (out.iterdir() if out.is_dir() else [out])) / 1e6
