@@ -28,6 +28,8 @@ class RoundCosts {
   double verify_s(int width) const;
   double run_s(int source) const;  // of one run of a source
   double drafts_s(int source, int k) const { return runs(source, k) * run_s(source); }
+  // Of a whole round with k drafts.
+  double round_steps(int source, int k) const { return (verify_s(k + 1) + drafts_s(source, k)) / verify_s(1); }
   bool known(int width) const { return verify_[width].settled(); }
   // Whether a width is to be tried now: narrower ones come first, two by two. `widest`: that could be.
   bool may_try(int width, int widest) const;

@@ -21,6 +21,8 @@ constexpr double kFirst = 100;             // goes before others: a source on tr
 constexpr std::int64_t kUnused = 1024;     // tokens until a source is tried again that others have been preferred to
 constexpr double kWorthIt = 1.03, kProven = 1.05, kHopeless = 0.95;  // gains
 constexpr int kTrialRounds = 4, kPatience = 16;
+constexpr int kGlance = 2;                 // rounds of a trial that say whether it may pay
+constexpr double kPaidFor = 16;            // times what a trial costs must have been gained, where another source pays
 constexpr double kShortWait = 64, kLongWait = 1024, kSoon = 8;       // tokens
 
 constexpr std::string_view kMeasuring = "measuring";
@@ -55,12 +57,18 @@ Decision Policy::choose(std::span<const int> offers) {
     return {};
   }
 
-  // What may yet be lost is for those that have not had their chance.
-  const bool some_untried = [&] {
-    for (int s = 0; s < source_count_; ++s)
-      if (offers[s] > 0 && sources_[s].on && sources_[s].rounds < kTrialRounds) return true;
-    return false;
-  }();
+  // What may yet be lost is for those that have not had their chance. Where somebody pays, they get it from what was gained.
+  std::array<ByDrafts, kMaxDraftSources> gains_of{};
+  std::array<bool, kMaxDraftSources> pays{};
+  bool some_untried = false;
+  for (int s = 0; s < source_count_; ++s) {
+    if (offers[s] <= 0) continue;
+    gains_of[s] = gains(s, std::min(offers[s], kmax_));
+    if (!sources_[s].on) continue;
+    some_untried = some_untried || sources_[s].rounds < kTrialRounds;
+    pays[s] = sources_[s].rounds >= kGlance && std::ranges::max(gains_of[s]) >= kProven;
+  }
+  const bool some_pays = std::ranges::find(pays, true) != pays.end();
   Decision best;
   double best_gain = 0;
   why_plain_ = "not profitable";
@@ -69,18 +77,19 @@ Decision Policy::choose(std::span<const int> offers) {
     if (most <= 0) continue;
     SourceRecord& source = sources_[s];
     if (!source.on && some_untried) continue;
-    const ByDrafts gains = this->gains(s, most);
-    if (!consider(source, *std::max_element(gains.begin(), gains.end()))) continue;
+    const ByDrafts& gains = gains_of[s];
+    if (!consider(source, std::ranges::max(gains))) continue;
 
-    const bool on_trial = source.rounds < kTrialRounds;
+    const bool on_trial = source.rounds < kTrialRounds, goes_first = on_trial && !pays[s];
     for (int k = 1; k <= most; ++k) {
       if (gains[k] == 0 || (gains[k] < kHopeless && !on_trial)) continue;
       if (!affordable(s, k)) {
         why_plain_ = "regret account";
         continue;
       }
+      if (goes_first && some_pays && gained_steps_ < kPaidFor * (costs_->round_steps(s, k) - 1)) continue;
       const bool current = s == current_.source && k == current_.k;
-      const double weighted = gains[k] * (on_trial ? kFirst * (kTrialRounds - source.rounds) : current ? kKeep : 1.0);
+      const double weighted = gains[k] * (goes_first ? kFirst * (kTrialRounds - source.rounds) : current ? kKeep : 1.0);
       if (weighted > best_gain) best = {s, k}, best_gain = weighted;
     }
   }
@@ -170,11 +179,9 @@ Policy::ByDrafts Policy::expected_tokens(int source) const {
 // Tokens per time, relative to plain rounds; 0 where a narrower width is to be tried first.
 Policy::ByDrafts Policy::gains(int source, int most) const {
   const ByDrafts tokens = expected_tokens(source);
-  const double step_s = costs_->verify_s(1);
   ByDrafts gains{};
   for (int k = 1; k <= most; ++k)
-    if (costs_->may_try(k + 1, most + 1))
-      gains[k] = tokens[k] * step_s / (costs_->verify_s(k + 1) + costs_->drafts_s(source, k));
+    if (costs_->may_try(k + 1, most + 1)) gains[k] = tokens[k] / costs_->round_steps(source, k);
   return gains;
 }
 
@@ -269,6 +276,7 @@ void Policy::charge(const RoundOutcome& outcome) {
     loss_steps = steps > 0 ? steps * (1 - kLossShare) - (outcome.accepted + 1) : 0;
   }
   account_steps_ = std::max(0.0, account_steps_ + loss_steps);
+  if (outcome.drafted > 0) gained_steps_ -= loss_steps;
 }
 
 void Policy::observe_drafts(const RoundOutcome& outcome) {

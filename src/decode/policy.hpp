@@ -126,6 +126,7 @@ class Policy {
   Offer offered_{};
   std::int64_t tokens_ = 0;
   double account_steps_ = 0;  // what drafting has lost
+  double gained_steps_ = 0;   // what it has gained so far, by the same count
   std::string_view why_plain_{};
 };
 

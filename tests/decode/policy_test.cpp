@@ -349,6 +349,33 @@ const suite<"policy, sources"> suite_of_sources = [] {
     expect(result.worst_loss_steps <= kMaxLoss_steps) << result.worst_loss_steps;
   };
 
+  "trials of two others take little of what a source gains, in short texts too"_test = [] {
+    double sum = 0;
+    int count = 0;
+    for (const CostTable& table : {kCostTables[1], kCostTables[2], kCostTables[3], kCostTables[4]})
+      for (const double draft_steps : {0.11, 0.17}) {
+        const auto rate = [&](bool alone) {  // of texts of 40 tokens
+          Simulation simulation = steady(table, draft_steps, same(0.85));
+          decode::PolicyOptions options{.sources = {{.draft_steps = draft_steps}}};
+          if (!alone) {
+            simulation.sources.push_back({.draft_steps = 0.4, .acceptance = [](int, int) { return 0.1; }, .block = true});
+            simulation.sources.push_back({.draft_steps = 0, .acceptance = [](int, int) { return 0.3; }, .offer = [](int token) { return token / 7 % 3 == 2 ? 5 : 0; }});
+            options.sources.push_back({.draft_steps = 0.4, .block = true});
+            options.sources.push_back({});
+          }
+          double tokens = 0, steps = 0;
+          for (std::uint64_t seed = 0; seed < 50; ++seed) {
+            Policy policy(options);
+            for (const auto& round : simulation.run(policy, 40, seed).rounds) tokens += round.accepted + 1, steps += round.steps;
+          }
+          return tokens / steps;
+        };
+        sum += rate(false) / rate(true);
+        ++count;
+      }
+    expect(sum / count >= 0.9) << sum / count;
+  };
+
   "no more is drafted than offered, nor than kmax"_test = [] {
     Policy policy({.sources = {{.draft_steps = 0, .acceptance = 0.9}}, .kmax = 4});
     Simulation simulation = steady(kWholeRound, 0, same(1));
