@@ -1,9 +1,10 @@
 // Attention over all rows of a tower with Arm's matrix products of bfloat16. Compiled for processors that have them; instructions.hpp says
 // who may call it.
 //
-// 12 rows at a time meet the keys in chunks of 1024. Everything of a pair of rows lies in blocks of 2 x 2, as bfmmla gives and takes it:
-// scores [quad of keys][pair of rows][2][2 rows][2 keys], outputs [eighth of the head][pair of rows][4][2 rows][2]. Between chunks
-// outputs are scaled to the new largest score. Probabilities are exp to 4e-5 of themselves, then rounded; their sum is not.
+// 12 rows at a time meet the keys in chunks of 256, whose scores stay in the nearest cache. Everything of a pair of rows lies in blocks of
+// 2 x 2, as bfmmla gives and takes it: scores [quad of keys][pair of rows][2][2 rows][2 keys], outputs [eighth of the head][pair of
+// rows][4][2 rows][2]. Between chunks outputs are scaled to the new largest score. Probabilities are exp to 1.1e-4 of themselves, then rounded;
+// their sum is not.
 #include <arm_neon.h>
 
 #include <algorithm>
@@ -14,19 +15,19 @@
 namespace lapidary::cpu {
 namespace {
 
-constexpr int kRows = PackedAttention::kRows, kPairs = kRows / 2, kChunk = 1024, kMaxHead = PackedAttention::kMaxHeadDim;
+constexpr int kRows = PackedAttention::kRows, kPairs = kRows / 2, kChunk = 256, kMaxHead = PackedAttention::kMaxHeadDim;
 
 bfloat16x8_t load(const std::uint16_t* at) { return vreinterpretq_bf16_u16(vld1q_u16(at)); }
 
-// x <= 0, or minus infinity, which counts as -87
-[[gnu::always_inline]] inline float32x4_t exp_of(float32x4_t x) {
-  x = vmaxq_f32(x, vdupq_n_f32(-87.0f));
+constexpr float kLog2E = 1.44269504f;
+
+// 2^x for x near or below 0; less than -126, minus infinity too, counts as that. 1 for 0.
+[[gnu::always_inline]] inline float32x4_t exp2_of(float32x4_t x) {
+  x = vmaxq_f32(x, vdupq_n_f32(-126.0f));
   const float32x4_t round = vdupq_n_f32(12582912.0f);  // leaves the nearest integer in the low bits
-  const float32x4_t shifted = vfmaq_n_f32(round, x, 1.44269504f), n = vsubq_f32(shifted, round);
-  const float32x4_t r = vfmsq_n_f32(vfmsq_n_f32(x, n, 0.693359375f), n, -2.12194440e-4f);
-  float32x4_t series = vfmaq_n_f32(vdupq_n_f32(1.0f / 6.0f), r, 1.0f / 24.0f);
-  series = vfmaq_f32(vdupq_n_f32(0.5f), series, r);
-  series = vfmaq_f32(vdupq_n_f32(1.0f), series, r);
+  const float32x4_t shifted = vaddq_f32(x, round), r = vsubq_f32(x, vsubq_f32(shifted, round));
+  float32x4_t series = vfmaq_f32(vdupq_n_f32(0.242210776f), vdupq_n_f32(0.0550086237f), r);
+  series = vfmaq_f32(vdupq_n_f32(0.693282962f), series, r);
   series = vfmaq_f32(vdupq_n_f32(1.0f), series, r);
   const int32x4_t power = vshlq_n_s32(vreinterpretq_s32_f32(shifted), 23);
   return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(series), power));
@@ -83,11 +84,11 @@ void score(const std::uint16_t* q, const std::uint16_t* k, int d, int count, Sta
 // Scores to probabilities, rounded: [quad of keys][pair][2 rows][4 keys]
 void weigh(int quads, State& state) {
   for (int pair = 0; pair < kPairs; ++pair) {
-    const float32x4_t max = state.max[pair];
+    const float32x4_t offset = vmulq_n_f32(state.max[pair], -kLog2E);
     float32x4_t sum = state.sum[pair];
     for (int quad = 0; quad < quads; ++quad) {
       const float* from = state.scores + (quad * kPairs + pair) * 8;
-      const float32x4_t a = exp_of(vsubq_f32(vld1q_f32(from), max)), b = exp_of(vsubq_f32(vld1q_f32(from + 4), max));
+      const float32x4_t a = exp2_of(vfmaq_n_f32(offset, vld1q_f32(from), kLog2E)), b = exp2_of(vfmaq_n_f32(offset, vld1q_f32(from + 4), kLog2E));
       sum = vaddq_f32(sum, vaddq_f32(a, b));
       const uint32x4_t left = vreinterpretq_u32_bf16(vcvtq_low_bf16_f32(a)), right = vreinterpretq_u32_bf16(vcvtq_low_bf16_f32(b));
       vst1q_u16(state.p + (quad * kPairs + pair) * 8, vreinterpretq_u16_u32(vzip1q_u32(left, right)));
@@ -135,7 +136,7 @@ void attend(int rows, In q, const std::uint16_t* k, const std::uint16_t* v, int 
     score(queries, k + static_cast<std::size_t>(chunk) * d, d, count, state, most);
     for (int pair = 0; pair < kPairs; ++pair) {
       most[pair] = larger_lane(most[pair]);
-      keep[pair] = exp_of(vsubq_f32(state.max[pair], most[pair]));
+      keep[pair] = exp2_of(vmulq_n_f32(vsubq_f32(state.max[pair], most[pair]), kLog2E));
       state.max[pair] = most[pair];
       state.sum[pair] = vmulq_f32(state.sum[pair], keep[pair]);
     }

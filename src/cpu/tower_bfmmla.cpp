@@ -105,14 +105,11 @@ void multiply(int rows, const std::uint16_t* packed, const TowerProduct& product
             multiply_blocks(packed + r * cols + static_cast<std::size_t>(k) * kRows, room + j * cols + static_cast<std::size_t>(k) * kWeightRows,
                             depth, k == 0, sums[(r - begin) / kRows][j / kWeightRows]);
     }
-    for (int r = begin; r < end; ++r)
-      for (int n = 0; n < height; n += kWeightRows) {
-        float y[kWeightRows];
-        take_row(sums[(r - begin) / kRows][n / kWeightRows], (r - begin) % kRows, y);
-        float* const to = out[r] + panel + n;
-        if (height - n >= kWeightRows) finish_products(product, panel + n, kWeightRows, y, to);
-        else finish_products(product, panel + n, height - n, y, to);
-      }
+    for (int r = begin; r < end; ++r) {
+      float y[kPanelRows];
+      for (int n = 0; n < height; n += kWeightRows) take_row(sums[(r - begin) / kRows][n / kWeightRows], (r - begin) % kRows, y + n);
+      finish_products(product, panel, height, y, out[r] + panel);
+    }
   });
 }
 

@@ -37,9 +37,11 @@ struct TowerProduct {
       for (int j = 0; j < count; ++j) out[j] = clamped(j) + product.bias[first + j];
       return;
     case Finish::silu:
+      LAPIDARY_SIDE_BY_SIDE
       for (int j = 0; j < count; ++j) out[j] = numeric::silu(clamped(j));
       return;
     case Finish::gelu_mul:
+      LAPIDARY_SIDE_BY_SIDE
       for (int j = 0; j < count; ++j) out[j] = numeric::gelu(clamped(j)) * out[j];
       return;
   }
