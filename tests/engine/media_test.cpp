@@ -1,4 +1,4 @@
-// Pictures from files to answers: what pebble says about them, whoever drafts, whatever was kept, and what is refused.
+// Pictures, sounds and videos from files to answers: what a model says about them, whoever drafts, whatever was kept, and what is refused.
 #include <boost/ut.hpp>
 
 #include <filesystem>
@@ -7,6 +7,8 @@
 
 #include "engine/pebble.hpp"
 #include "engine/saved.hpp"
+#include "support/soft_prompts.hpp"
+#include "text/tokenizer_files.hpp"
 
 namespace lapidary::test {
 namespace {
@@ -56,6 +58,44 @@ engine::ModelOptions options_of(int sessions, link::Numeric numeric) {
   return options;
 }
 
+// A tiny model of the fixtures that sees and hears, with its drafters. Its tokens are bytes, so that prompts are made of ids.
+class Listener {
+ public:
+  Listener(const std::string& kind, link::Numeric numeric) {
+    std::filesystem::copy(kFixtures + "/models/" + kind + "-bf16", folder_.path(), std::filesystem::copy_options::recursive);
+    folder_.write("tokenizer.json", SmallTokenizer{}.text());
+    engine::ModelOptions options{.folder = folder_.path(), .numeric = numeric, .image_tokens = 70};
+    options.link.context_tokens = 1024;
+    for (const char* drafter : {"/assistants/", "/dflash/"}) options.draft.drafters.push_back(kFixtures + drafter + kind + "-bf16");
+    model_ = std::make_unique<engine::Model>(options);
+  }
+
+  engine::Model& model() const { return *model_; }
+  const graph::Graph& graph() const { return *model_->program.graph; }
+
+  Prompt prompt(std::vector<std::int32_t> ids, std::span<const Medium> media) const {
+    Prompt made = Prompt::of_ids(std::move(ids));
+    made.percepts = engine::percepts_of(media);
+    made.blocks = engine::blocks_of(engine::soft_runs(made.ids, engine::SoftIds::of_config(folder_.path())), made.percepts);
+    return made;
+  }
+
+ private:
+  TemporaryFolder folder_;
+  std::unique_ptr<engine::Model> model_;
+};
+
+// What is said without drafts, after seeing that drafts change nothing of it.
+std::vector<std::int32_t> said_by_all(const Listener& listener, const Prompt& prompt, float temperature) {
+  const Answer::Result plain = answered(listener.model(), prompt, with(temperature, 12), 0);
+  for (const int drafts : {1, 4}) {
+    const Answer::Result drafted = answered(listener.model(), prompt, with(temperature, 12), drafts);
+    expect(drafted.ids == plain.ids) << drafts << "drafts, temperature" << temperature;
+    expect(drafted.accepted_drafts + drafted.rejected_drafts > 0);
+  }
+  return plain.ids;
+}
+
 const suite<"media"> media_suite = [] {
   "pebble says about its pictures what the reference says"_test = [] {
     engine::Model model(pebble_options());
@@ -98,6 +138,43 @@ const suite<"media"> media_suite = [] {
           }
         }
     };
+
+  for (const char* kind : {"ple", "unified"})
+    for (const link::Numeric numeric : {link::Numeric::exact, link::Numeric::fast})
+      boost::ut::test(std::string(kind) + " says about a picture and a sound what the reference says, drafts or not, " + std::string(name_of(numeric))) = [=] {
+        const Listener listener(kind, numeric);
+        const SoftFixture fixture(kind);
+        const SoftPrompt& golden = fixture.prompts.at("image-audio");
+        std::vector<Medium> media;
+        for (const decode::SoftBlock& block : golden.blocks)
+          media.push_back(block.is_image ? Medium::image(listener.graph(), bytes_of(kFixtures + "/images/" + block.content + ".png"), "a picture", 70)
+                                         : Medium::audio(listener.graph(), bytes_of(kFixtures + "/audio/" + block.content + ".wav"), "a sound"));
+        const Prompt prompt = listener.prompt(golden.ids, media);
+        const std::vector<std::int32_t> said = said_by_all(listener, prompt, 0);
+        if (numeric == link::Numeric::exact) expect(said == fixture.expected.ids("image-audio.greedy"));
+        said_by_all(listener, prompt, 0.9f);
+      };
+
+  "drafts change no byte of what is said about a video, whose frames come one after the other"_test = [] {
+    for (const char* kind : {"ple", "unified"}) {
+      const Listener listener(kind, link::Numeric::fast);
+      const Medium video = Medium::video(listener.graph(), bytes_of(kFixtures + "/media/shades.webm"), "a video");
+      Medium backwards = video;
+      std::ranges::reverse(backwards.percepts);
+      constexpr std::int32_t kOpen = 245, kClose = 246, kFrame = 248;
+      std::vector<std::int32_t> ids = {2, 17, 40};
+      for (const auto& frame : video.percepts) {
+        ids.push_back(kOpen);
+        ids.insert(ids.end(), static_cast<std::size_t>(frame->soft_tokens), kFrame);
+        ids.push_back(kClose);
+      }
+      ids.insert(ids.end(), {90, 41, 17});
+      const Prompt prompt = listener.prompt(ids, {&video, 1});
+      expect(eq(prompt.blocks.size(), 12u));
+      const std::vector<std::int32_t> said = said_by_all(listener, prompt, 0.9f);
+      expect(answered(listener.model(), listener.prompt(ids, {&backwards, 1}), with(0.9f, 12), 0).ids != said) << kind;
+    }
+  };
 
   "a picture that was seen is not looked at again, another one of the same size is"_test = [] {
     engine::Model model(pebble_options(2));
