@@ -2,9 +2,15 @@
 // backend.
 #include <boost/ut.hpp>
 
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "decode/generate.hpp"
 #include "media/picture.hpp"
@@ -100,6 +106,34 @@ Taken taken_of(const Golden& golden, const graph::Tower& tower) {
 }
 
 std::string folder_of(const std::string& kind, const std::string& layout = "bf16") { return kFixtures + "/models/" + kind + "-" + layout; }
+
+// Nobody may read a weight of a tower from here on, unless it shares a page with others.
+void forbid_towers(const Checkpoint& checkpoint) {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  std::set<std::uintptr_t> towers, others;
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    const bool is_tower = name.find("vision") != std::string::npos || name.find("audio") != std::string::npos;
+    const auto begin = reinterpret_cast<std::uintptr_t>(tensor.bytes.data());
+    for (std::uintptr_t at = begin / page; at <= (begin + tensor.bytes.size() - 1) / page; ++at) (is_tower ? towers : others).insert(at);
+  }
+  std::erase_if(towers, [&](std::uintptr_t at) { return others.contains(at); });
+  expect(towers.size() > 100u);
+  for (const std::uintptr_t at : towers) expect(eq(mprotect(reinterpret_cast<void*>(at * page), page, PROT_NONE), 0));
+}
+
+// How a process of its own ends that does this: by a signal, or with 0.
+template <class Work>
+int signal_of(Work work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    std::signal(SIGSEGV, SIG_DFL);  // a sanitizer would tell of it
+    work();
+    _exit(0);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+}
 
 const suite<"towers"> towers = [] {
   for (const Golden& golden : kGoldens)
@@ -230,6 +264,26 @@ const suite<"towers"> towers = [] {
     const Taken heard = sound(*model.program.graph->tower(Sense::audio));
     perceive(*model.executor, *model.program.graph->tower(Sense::audio), heard);  // the other tower is whole
   };
+
+  if (is_cpu())
+    "a text touches no weight of a tower, from loading on"_test = [] {
+      for (const link::Numeric numeric : numerics()) {
+        Checkpoint checkpoint = Checkpoint::open(folder_of("ple"));
+        const graph::Graph& graph = *link::try_find_graph(checkpoint.config().shape);
+        forbid_towers(checkpoint);
+        const auto answered = [&](bool sees) {
+          const link::Program program = link::link(std::move(checkpoint), std::nullopt, graph, {.threads = 1, .numeric = numeric});
+          const std::unique_ptr<link::Executor> executor = program.backend->make(program);
+          decode::Session session(program, *executor);
+          session.prefill(std::vector<std::int32_t>{2, 17, 40, 41, 90});
+          decode::greedy(session, 8);
+          std::vector<float> values(9 * 768), soft(128);
+          if (sees) executor->perceive({Sense::vision, 3, 3, values}, soft);
+        };
+        expect(eq(signal_of([&] { answered(false); }), 0));
+        expect(eq(signal_of([&] { answered(true); }), SIGSEGV)) << "a picture does";
+      }
+    };
 
   "a text model has no towers"_test = [] {
     Loaded model(folder_of("moe"));
