@@ -5,7 +5,9 @@
 
 SHAPE is a name in graphs/: e2b, e4b, 12b, 26b-a4b or 31b. FORMAT is mlx2, mlx3, mlx4, mlx5, mlx6 or mlx8 (affine weights in
 groups of 64), mxfp4, nvfp4 or bf16, which make a folder OUT, or gguf-q4_0 or gguf-q8_0, which make a file. mlx4 and gguf-q4_0
-spend 4.5 bits on a weight, mlx8 and gguf-q8_0 8.5; only routers differ, as published (8.5 in MLX, 32 in GGUF).
+spend 4.5 bits on a weight, mlx8 and gguf-q8_0 8.5; only routers differ, as published (8.5 in MLX, 32 in GGUF). towers is
+mlx4 with holes for all but the towers: it takes little of a disk, and says nothing. mmproj-bf16 and mmproj-f16 make the file that
+llama.cpp has a tower that sees in.
 
 --drafter makes the one published for SHAPE, with all its layers: mtp, the assistant, or dflash (26b-a4b, 31b and 12b).
 
@@ -190,28 +192,29 @@ def vision_tensors(vision, hidden):
         return
     width, ffn, dim = vision["hidden_size"], vision["intermediate_size"], vision["head_dim"]
     heads = vision["num_attention_heads"] * dim
-    yield Tensor("vision_tower.patch_embedder.input_proj", "", (width, vision["patch_size"] ** 2 * 3)), True
-    yield Tensor("vision_tower.patch_embedder.position_embedding_table", "", (2, vision["position_embedding_size"], width), 0.1), True
+    yield Tensor("vision_tower.patch_embedder.input_proj", "v.patch_embd.weight", (width, vision["patch_size"] ** 2 * 3)), True
+    yield Tensor("vision_tower.patch_embedder.position_embedding_table", "v.position_embd.weight", (2, vision["position_embedding_size"], width), 0.1), True
     for i in range(vision["num_hidden_layers"]):
-        layer = f"vision_tower.encoder.layers.{i}."
-        for name in ("input", "post_attention", "pre_feedforward", "post_feedforward"):
-            yield Tensor(f"{layer}{name}_layernorm.weight", "", (width,)), True
+        layer, block = f"vision_tower.encoder.layers.{i}.", f"v.blk.{i}."
+        for name, short in (("input", "ln1"), ("post_attention", "attn_post_norm"), ("pre_feedforward", "ln2"), ("post_feedforward", "ffn_post_norm")):
+            yield Tensor(f"{layer}{name}_layernorm.weight", f"{block}{short}.weight", (width,)), True
         for name in ("q", "k"):
-            yield Tensor(f"{layer}self_attn.{name}_norm.weight", "", (dim,), dim ** -0.25), True
-        for name, shape in (("self_attn.q_proj", (heads, width)), ("self_attn.k_proj", (heads, width)), ("self_attn.v_proj", (heads, width)),
-                            ("self_attn.o_proj", (width, heads)), ("mlp.gate_proj", (ffn, width)), ("mlp.up_proj", (ffn, width)),
-                            ("mlp.down_proj", (width, ffn))):
-            yield from clipped(layer + name, shape, vision["use_clipped_linears"])
+            yield Tensor(f"{layer}self_attn.{name}_norm.weight", f"{block}attn_{name}_norm.weight", (dim,), dim ** -0.25), True
+        for name, short, shape in (("self_attn.q_proj", "attn_q", (heads, width)), ("self_attn.k_proj", "attn_k", (heads, width)),
+                                   ("self_attn.v_proj", "attn_v", (heads, width)), ("self_attn.o_proj", "attn_out", (width, heads)),
+                                   ("mlp.gate_proj", "ffn_gate", (ffn, width)), ("mlp.up_proj", "ffn_up", (ffn, width)),
+                                   ("mlp.down_proj", "ffn_down", (width, ffn))):
+            yield from clipped(layer + name, shape, vision["use_clipped_linears"], block + short)
     if vision["standardize"]:
-        yield Tensor("vision_tower.std_bias", "", (width,), 0.1), True
-        yield Tensor("vision_tower.std_scale", "", (width,)), True
-    yield Tensor("embed_vision.embedding_projection", "", (hidden, width)), False
+        yield Tensor("vision_tower.std_bias", "v.std_bias", (width,), 0.1), True
+        yield Tensor("vision_tower.std_scale", "v.std_scale", (width,)), True
+    yield Tensor("embed_vision.embedding_projection", "mm.input_projection.weight", (hidden, width)), False
 
 
-def clipped(name, shape, has_bounds):
-    yield Tensor(name + ".linear", "", shape), True
+def clipped(name, shape, has_bounds, gguf=""):
+    yield Tensor(name + ".linear", gguf and gguf + ".weight", shape), True
     for bound, value in (("input_min", -30.0), ("input_max", 30.0), ("output_min", -50.0), ("output_max", 50.0)) if has_bounds else ():
-        yield Tensor(f"{name}.{bound}", "", (), value), True
+        yield Tensor(f"{name}.{bound}", gguf and f"{gguf}.{bound}", (), value), True
 
 
 def audio_tensors(audio, hidden):
@@ -311,10 +314,13 @@ class Entry:
     type: str
     shape: tuple
     bytes: int
-    ring: partial
+    ring: partial | None  # None = a hole
     place: str
 
     def write(self, file):
+        if not self.ring:
+            file.truncate(file.seek(self.bytes, os.SEEK_CUR))
+            return
         ring, left = memoryview(self.ring()), self.bytes
         at = zlib.crc32(self.place.encode()) % RING_GROUPS * (len(ring) // RING_GROUPS)
         while left:
@@ -410,11 +416,13 @@ def write_folder(folder, config, packing, routers, entries):
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
 
 
-def write_mlx(folder, config, packing, rings):
+def write_mlx(folder, config, packing, rings, towers_only=False):
     text = config["text_config"]
     routers = [MLX_PREFIX + t.mlx for t in tensors_of(text) if t.is_router]
-    write_folder(folder, config, packing, routers,
-                 itertools.chain(mlx_entries(tensors_of(text), packing, rings, MLX_PREFIX), tower_entries(config, packing, rings)))
+    entries = mlx_entries(tensors_of(text), packing, rings, MLX_PREFIX)
+    if towers_only:
+        entries = (replace(entry, ring=None) for entry in entries)
+    write_folder(folder, config, packing, routers, itertools.chain(entries, tower_entries(config, packing, rings)))
     (folder / "tokenizer.json").write_bytes(tokenizer_json())
 
 
@@ -426,7 +434,7 @@ def write_drafter(kind, folder, config, packing, rings):
 
 U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
 LETTERS = {U32: "I", I32: "i", F32: "f", BOOL: "?"}
-TYPE_NUMBERS = {"F32": 0, "Q4_0": 2, "Q4_1": 3, "Q8_0": 8}
+TYPE_NUMBERS = {"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 8, "BF16": 30}
 FILE_TYPES = {4: 2, 8: 7}  # by bits: mostly Q4_0, mostly Q8_0
 NORMAL, CONTROL, BYTE = 1, 3, 6  # kinds of tokens
 BYTE_WORD = re.compile("<0x[0-9A-F]{2}>")
@@ -518,9 +526,44 @@ def write_gguf(path, config, bits, rings):
     write_gguf_file(path, gguf_pairs(text, bits), list(gguf_entries(text, bits, rings)))
 
 
+def mmproj_pairs(config, matrix_type):
+    vision = config["vision_config"]
+    pairs = [("embedding_length", U32, vision["hidden_size"]), ("feed_forward_length", U32, vision["intermediate_size"]),
+             ("block_count", U32, vision["num_hidden_layers"]), ("projection_dim", U32, config["text_config"]["hidden_size"]),
+             ("attention.head_count", U32, vision["num_attention_heads"]),
+             ("attention.layer_norm_epsilon", F32, vision["rms_norm_eps"]), ("image_size", U32, 224), ("patch_size", U32, vision["patch_size"]),
+             ("image_mean", F32, [0.0] * 3), ("image_std", F32, [1.0] * 3)]
+    return [("general.architecture", STRING, "clip"), ("general.type", STRING, "mmproj"), ("general.file_type", U32, TYPE_NUMBERS[matrix_type]),
+            ("clip.has_vision_encoder", BOOL, True), ("clip.use_gelu", BOOL, True), ("clip.projector_type", STRING, "gemma4v"),
+            *(("clip.vision." + key, kind, value) for key, kind, value in pairs)]
+
+
+def mmproj_entries(config, matrix_type, rings):
+    vision = config["vision_config"]
+    ring = rings.bf16 if matrix_type == "BF16" else partial(rings.numbers, "e")
+    for t, _ in vision_tensors(vision, config["text_config"]["hidden_size"]):
+        if t.shape == ():
+            yield Entry(t.gguf, "F32", (1,), 4, partial(bytes, struct.pack("<f", t.value)), t.gguf)
+        elif t.gguf == "v.patch_embd.weight":  # a convolution there
+            yield Entry(t.gguf, "F32", (t.shape[0], 3, vision["patch_size"], vision["patch_size"]), 4 * t.count,
+                        partial(rings.numbers, "f", t.value, False), t.gguf)
+        elif t.is_vector or len(t.shape) > 2:
+            yield Entry(t.gguf, "F32", t.shape, 4 * t.count, partial(rings.numbers, "f", t.value, t.is_vector), t.gguf)
+        else:
+            yield Entry(t.gguf, matrix_type, t.shape, 2 * t.count, partial(ring, t.value, False), t.gguf)
+
+
+def write_mmproj(path, config, matrix_type, rings):
+    if config.get("vision_config", {}).get("model_type") != "gemma4_vision":
+        sys.exit("[random_model] SHAPE, expected one with a tower that sees, got another")
+    write_gguf_file(path, mmproj_pairs(config, matrix_type), list(mmproj_entries(config, matrix_type, rings)))
+
+
 FORMATS = {f"mlx{bits}": (write_mlx, Packing("affine", bits, GROUP)) for bits in (2, 3, 4, 5, 6, 8)}
 FORMATS |= {"mxfp4": (write_mlx, Packing("mxfp4", 4, 32)), "nvfp4": (write_mlx, Packing("nvfp4", 4, 16)), "bf16": (write_mlx, None)}
 FORMATS |= {"gguf-q4_0": (write_gguf, 4), "gguf-q8_0": (write_gguf, 8)}
+FORMATS |= {"towers": (partial(write_mlx, towers_only=True), Packing("affine", 4, GROUP))}
+FORMATS |= {"mmproj-bf16": (write_mmproj, "BF16"), "mmproj-f16": (write_mmproj, "F16")}
 
 
 def main():
