@@ -11,7 +11,8 @@ namespace lapidary::media {
 
 // Fails with `where` for a file that is larger than `most_bytes`, has none of the formats, or one that this program cannot decode.
 template <class Decoder>
-Decoder& decoder_of(std::span<const Format<Decoder>> formats, std::span<const std::byte> file, std::string_view where, std::size_t most_bytes) {
+Decoder& decoder_of(std::span<const Format<Decoder>> formats, std::span<const std::byte> file, std::string_view where, std::size_t most_bytes,
+                    const Decoders& decoders = kDecoders) {
   constexpr std::size_t kFirstBytes = 12;  // all formats can be told by so many, and no file is shorter
   const auto stop = [&](ErrorKind kind, const std::string& what) { fail(kind, std::string(where), what); };
   if (file.size() < kFirstBytes)
@@ -28,7 +29,7 @@ Decoder& decoder_of(std::span<const Format<Decoder>> formats, std::span<const st
     }
     stop(ErrorKind::unsupported, "format, expected one of " + names + ", got a file that begins with" + got);
   }
-  Decoder* const decode = kDecoders.*format->decode;
+  Decoder* const decode = decoders.*format->decode;
   if (!decode)
     stop(ErrorKind::unsupported, std::string(format->name) + " file, expected a program built with " + std::string(format->library) + ", got one without");
   return *decode;

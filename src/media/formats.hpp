@@ -18,7 +18,7 @@ struct Format {
   std::string_view name;                                 // "PNG"
   std::string_view library;                              // what it takes to build its decoder, as Debian calls it
   bool (*begins)(std::span<const std::byte> file);       // does the file begin like one
-  Decoder* Decoders::*decode;                            // null in this program: it was built without that library
+  Decoder* Decoders::*decode;                            // its place among decoders; null there where a program has none
 };
 
 using PictureDecoder = Picture(std::span<const std::byte> file, std::string_view where, const PictureLimits& limits);

@@ -12,6 +12,7 @@
 #include "support/model.hpp"
 #include "support/pairs.hpp"
 #include "support/slow_build.hpp"
+#include "support/slow_device.hpp"
 
 namespace lapidary::test {
 namespace {
@@ -200,7 +201,7 @@ const suite<"rounds ahead"> rounds_ahead = [] {
     const TemporaryFolder folder;
     Model model({.context_tokens = 4160}, long_pair(folder));
     Session session(model.program, model.ahead);
-    for (const std::size_t length : kSlowBuild ? std::vector<std::size_t>{2048} : std::vector<std::size_t>{2048, 4096}) {
+    for (const std::size_t length : kSlowBuild || is_slow_device() ? std::vector<std::size_t>{2048} : std::vector<std::size_t>{2048, 4096}) {
       Tokens prompt;
       for (std::size_t i = 0; i < length - 6; ++i) prompt.push_back(kPrompt[i * i % kPrompt.size()]);
       const Tokens expected = one_by_one(session, prompt, kUsual, 20);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "decode/generate.hpp"
 #include "support/cases.hpp"
@@ -12,6 +11,7 @@
 #include "support/model.hpp"
 #include "support/pairs.hpp"
 #include "support/random.hpp"
+#include "support/slow_device.hpp"
 
 namespace lapidary::test {
 namespace {
@@ -24,7 +24,6 @@ constexpr float kLogitsTolerance = 0.002f;     // as fixtures/dflash/README.md r
 constexpr float kRelativeTolerance = 0.0001f;  // of the largest value of a tensor
 
 bool is_cpu() { return link::backends().front()->name == "cpu"; }
-bool is_full() { return is_cpu() || std::getenv("LAPIDARY_FULL"); }
 
 float largest(std::span<const float> values) {
   float most = 0;
@@ -173,13 +172,13 @@ const suite<"dflash values"> values = [] {
 
 const suite<"dflash rounds"> rounds = [] {
   for (const DFlashPair& pair : dflash_pairs()) {
-    if (!is_full() && pair.name != "dense-bf16" && pair.name != "moe-4bit") continue;
+    if (is_slow_device() && pair.name != "dense-bf16" && pair.name != "moe-4bit") continue;
     boost::ut::test("recorded rounds of the block drafter of " + pair.name) = [pair] {
       const Expected expected(pair.dflash + "/expected.safetensors.xz");
       const std::vector<RecordedPrompt> prompts = recorded_prompts(pair.dflash);
       Loaded model(pair.target, {.context_tokens = 256, .chunk_rows = 24}, 2, "", pair.dflash);
       std::size_t played = 0;
-      for (std::size_t p = is_full() ? 0 : 2; p < prompts.size(); ++p)
+      for (std::size_t p = is_slow_device() ? 2 : 0; p < prompts.size(); ++p)
         for (const RecordedRun& run : prompts[p].runs) {
           const RecordedPrompt& prompt = prompts[p];
           const std::string where = pair.name + " prompt" + std::to_string(p) + "." + run.name;
@@ -217,7 +216,7 @@ const suite<"dflash rounds"> rounds = [] {
             expect(close(trace.logits, expected.floats("prompt2." + run.name + ".logits"), kLogitsTolerance)) << where;
           ++played;
         }
-      expect(played >= (is_full() ? 15u : 5u)) << pair.name;
+      expect(played >= (is_slow_device() ? 5u : 15u)) << pair.name;
     };
   }
 };

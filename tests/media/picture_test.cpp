@@ -196,9 +196,9 @@ const suite<"bad pictures"> bad_pictures = [] {
   };
 
   "a format without its library names the package"_test = [] {
-    const Format<PictureDecoder> table[] = {{"PNG", "libpng-dev", [](std::span<const std::byte> file) { return file[0] == std::byte{'P'}; }, nullptr}};
+    const Format<PictureDecoder> table[] = {{"PNG", "libpng-dev", [](std::span<const std::byte> file) { return file[0] == std::byte{'P'}; }, &Decoders::png}};
     const auto error_for = [&](std::string_view file) {
-      return error_of([&] { decoder_of(std::span<const Format<PictureDecoder>>(table), bytes_of(file), "a.png", 100); }).value().message();
+      return error_of([&] { decoder_of(std::span<const Format<PictureDecoder>>(table), bytes_of(file), "a.png", 100, {}); }).value().message();
     };
     expect(error_for("PNG and some more") == "[a.png] PNG file, expected a program built with libpng-dev, got one without");
     expect(error_for("another file") == "[a.png] format, expected one of PNG, got a file that begins with 61 6e 6f 74");

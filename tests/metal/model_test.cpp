@@ -15,6 +15,7 @@
 #include "support/program.hpp"
 #include "support/random.hpp"
 #include "support/slow_build.hpp"
+#include "support/slow_device.hpp"
 #include "support/soft_prompts.hpp"
 #include "support/test_drafts.hpp"
 #include "text/value.hpp"
@@ -137,7 +138,7 @@ const suite<"metal drafts"> drafts = [] {
     const Pair pair = pebble_pair();
     Loaded model(pair.target, {.context_tokens = 512}, 1, pair.assistant);
     const Tokens prompt = text::Tokenizer::open(pair.target).encode("<bos><|turn>user\nGive me JSON for 3 people.<turn|>\n<|turn>model\n");
-    const int many = kSlowBuild ? 10 : 100, few = kSlowBuild ? 5 : 30;
+    const int many = kSlowBuild ? 10 : is_slow_device() ? 40 : 100, few = kSlowBuild ? 5 : is_slow_device() ? 12 : 30;
     for (const graph::Sampling& sampling :
          {graph::Sampling{}, graph::Sampling{.temperature = 1.0f, .top_k = 64, .top_p = 0.95f, .seed = 72}})
       expect(continued(model, prompt, sampling, many, 4) == continued(model, prompt, sampling, many, 0)) << "with the assistant";

@@ -10,7 +10,6 @@
 #include "serve/prepare.hpp"
 #include "serve/requests.hpp"
 #include "serve/running_server.hpp"
-#include "support/slow_build.hpp"
 
 namespace lapidary::test {
 namespace {
@@ -166,7 +165,6 @@ struct Setting {
 
 // Every model takes a while to make its grammars' vocabularies: not all of them are for every day.
 std::vector<Setting> settings() {
-  if (kSlowBuild) return {{3, true, true}};
   if (!std::getenv("LAPIDARY_FULL")) return {{1, false, false}, {3, true, true}, {8, true, false}};
   std::vector<Setting> all;
   for (const int sessions : {1, 3, 8})
