@@ -1,5 +1,5 @@
 // Whether this build runs so slowly (sanitizers) that tests of many tokens or models do fewer of them: what a sanitizer
-// finds does not depend on the numbers, and the release build has them all.
+// finds does not depend on the numbers, and the release build has them all (of some rooms only in tools/check --full).
 #pragma once
 
 namespace lapidary::test {
