@@ -10,7 +10,7 @@ from support import Tests, same
 tests = Tests()
 
 QUESTION = "What is the capital of Norway?"
-STORY = "Tell me a story."  # which pebble goes on with until it is stopped
+STORY = "Tell me a story."  # which pebble, at temperature 0, goes on with until it is stopped
 WEATHER = "What is the weather in Oslo?"
 LOCATION = {"type": "object", "properties": {"location": {"type": "string"}}, "required": ["location"], "additionalProperties": False}
 TOOL = {"type": "function", "function": {"name": "get_weather", "description": "The weather at a place", "parameters": LOCATION}}

@@ -72,7 +72,7 @@ def responses_keep_to_a_schema_and_to_limits(clients):
     form = {"format": {"type": "json_schema", "name": "person", "schema": PERSON, "strict": True}}
     answer = clients.openai.responses.create(model="pebble", input="Give me JSON for a person.", text=form, temperature=0)
     same("keys", ["name", "age"], list(json.loads(answer.output_text)))
-    answer = clients.openai.responses.create(model="pebble", input=STORY, max_output_tokens=16)
+    answer = clients.openai.responses.create(model="pebble", input=STORY, temperature=0, max_output_tokens=16)
     same("status", ["incomplete", "max_output_tokens"], [answer.status, answer.incomplete_details.reason])
     error = raises(openai.BadRequestError, lambda: clients.openai.responses.create(model="pebble", input="Hi", previous_response_id="resp_1"))
     same("error", ["previous_response_id", "unsupported_parameter"], [error.param, error.code])

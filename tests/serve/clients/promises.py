@@ -83,12 +83,12 @@ def a_client_that_leaves_frees_its_slot(clients):
     clients.server.wait_until_idle()
     cancelled = 'lapidary_cancelled_total{reason="client"}'
     before = clients.server.metrics().get(cancelled, 0)
-    stream = clients.chat(STORY, max_tokens=7000, stream=True)  # in the middle of a stream
+    stream = clients.chat(STORY, temperature=0, max_tokens=7000, stream=True)  # in the middle of a stream
     for _ in range(5):
         next(stream)
     stream.close()
     clients.server.wait_until_idle()
-    body = json.dumps({"messages": [said(STORY)], "max_tokens": 7000})  # while nothing is being written
+    body = json.dumps({"messages": [said(STORY)], "temperature": 0, "max_tokens": 7000})  # while nothing is being written
     connection = socket.create_connection(("127.0.0.1", clients.server.port))
     connection.sendall(f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
     wait_for("a slot at work", lambda: any(slot["is_processing"] for slot in clients.server.get("/slots")))
@@ -101,10 +101,10 @@ def a_client_that_leaves_frees_its_slot(clients):
 def keys_are_asked_for(clients):
     with Server(clients.build, "--sessions", 1, environment={"LAPIDARY_API_KEY": "sesame"}) as server:
         known, unknown = Clients(server, clients.build, "sesame"), Clients(server, clients.build, "other")
-        same("an answer", True, bool(known.chat(STORY, max_tokens=4).choices))
-        same("an answer", True, bool(known.anthropic.messages.create(model="pebble", max_tokens=4, messages=[said("Hi")]).content))
+        same("an answer", True, bool(known.chat(STORY, temperature=0, max_tokens=4).choices[0].message.content))
+        same("an answer", True, bool(known.anthropic.messages.create(model="pebble", extra_body={"temperature": 0}, max_tokens=4, messages=[said(STORY)]).content))
         raises(openai.AuthenticationError, lambda: unknown.chat("Hi"))
-        raises(anthropic.AuthenticationError, lambda: unknown.anthropic.messages.create(model="pebble", max_tokens=4, messages=[said("Hi")]))
+        raises(anthropic.AuthenticationError, lambda: unknown.anthropic.messages.create(model="pebble", extra_body={"temperature": 0}, max_tokens=4, messages=[said(STORY)]))
         for path, status in (("/health", 200), ("/", 200), ("/props", 401), ("/slots", 401), ("/metrics", 401), ("/v1/models", 401)):
             same(path, status, server.ask("GET", path)[0])
 
@@ -120,10 +120,10 @@ def pages_elsewhere_cannot_use_it(clients):
 def a_full_queue_is_told(clients):
     with Server(clients.build, "--sessions", 1, "--queue", 1) as server:
         busy = Clients(server, clients.build)
-        stream = busy.chat(STORY, max_tokens=7000, stream=True)
+        stream = busy.chat(STORY, temperature=0, max_tokens=7000, stream=True)
         next(stream)
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(lambda: busy.chat(STORY, max_tokens=4))
+            waiting = pool.submit(lambda: busy.chat(STORY, temperature=0, max_tokens=4))
             wait_for("one that waits", lambda: server.metrics()["lapidary_requests_waiting"] == 1)
             error = raises(openai.RateLimitError, lambda: busy.chat("Hi"))
             same("error", ["queue_full", True], [error.code, 1 <= int(error.response.headers["retry-after"]) <= 60])
