@@ -3,193 +3,160 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <limits>
-#include <utility>
 
 namespace lapidary::decode {
 namespace {
 
-constexpr double kAccident = 1.5;          // a round is charged at most this times what it could cost
+// Of logarithms.
+constexpr double kFirstNoise = 0.02, kLeastNoise = 2e-3, kMostNoise = 0.1;
+constexpr double kNoiseBlend = 1.0 / 16;  // the weight of a new round's
+constexpr double kJitter = 0.25;          // of the noise: what has passed by the next round
+constexpr double kUnseen = 1e6;           // variance of what was never seen
+constexpr double kAging = 1e-4;           // variance that what a width costs gains with every token
+constexpr double kStale = 0.4;            // variance of what is not known any more
+constexpr double kUnsure = 0.01;          // variance of the width in use: time for a plain round
+constexpr double kSurprise = 0.4;         // a round that takes longer than expected is believed to take half as long again at most
+constexpr double kDrifted = 0.1;          // what a step takes, since the last plain round: time for another one
+constexpr int kSettled = 2;               // observations
+constexpr int kLeastPlainInterval = 4, kPlainInterval = 64;  // rounds
+
+constexpr double kAccident = 1.5;         // a round is charged at most this times what it could cost
 
 // What is assumed of costs that are not known: at most, and at best.
-constexpr double kUnknownDraftSteps = 6.0;                // a run that drafts
-constexpr double kUnknownRowSteps = 2.0;                  // one row more
+constexpr double kUnknownDraftSteps = 6.0;                  // a run that drafts
+constexpr double kUnknownRowSteps = 2.0;                    // one row more
 constexpr double kHopefulRow = 0.2, kHopefulLateRow = 0.6;  // one row more, as a share of those before it: to 4, beyond
-constexpr double kHopefulBetween = 0.96;                  // a width between two that are known, of what it costs if even
-constexpr double kGrowthPerToken = 0.001, kGrowth = 0.5;  // of a known cost since it was seen
+constexpr double kHopefulBetween = 0.96;                    // a width between two that are known, of what it costs if even
+constexpr double kGrowthPerToken = 0.001, kGrowth = 0.5;    // of a known cost since it was seen
 
-constexpr double kTick_s = 1e-9;           // no round is shorter
-constexpr double kUnlimited_s = std::numeric_limits<double>::infinity();
-constexpr double kBlend = 1.0 / 3.0;       // the weight of a new cost
-constexpr double kFarOff = 1.5;            // a cost that grows as much is believed when seen kBelieved times in a row
-constexpr int kBelieved = 3;
-constexpr double kSlackSteps = 0.1;        // of a draft; less is no difference
-constexpr std::int64_t kStale = 4096;      // tokens after which a cost is not known any more
-
-constexpr double kDrifted = 0.1;           // since the last plain round: time for another one
-constexpr double kDisagrees = 0.15;        // a plain round with what was expected of it: time for kMorePlain
-constexpr int kFirstPlainInterval = 4, kPlainInterval = 64, kMorePlain = 3;  // rounds
+constexpr double kTick_s = 1e-9;                            // no round is shorter
+constexpr double kDraftBlend = 1.0 / 3.0;                   // the weight of a new cost of drafts
+constexpr double kDraftGrowth = 0.2, kDraftSlackSteps = 0.1;  // it grows by no more at once: a share, and a sum
 
 }  // namespace
 
-// Nothing makes a round faster by accident.
-bool RoundCosts::Cost::observe(double observed_s, double slack_s, double most_s) {
-  const bool low = count == 0 || observed_s < value_s / kFarOff - slack_s;
-  const bool high = count > 0 && observed_s > value_s * kFarOff + slack_s;
-  if (high) {
-    odd_s = odd_count == 0 ? observed_s : std::min(odd_s, observed_s);
-    if (++odd_count < kBelieved) return false;
-  }
-  if (low || high) value_s = std::min(low ? observed_s : odd_s, most_s);
-  else value_s += (settled() ? kBlend : 0.5) * (observed_s - value_s);
-  if (count == 0 || !low) count = std::min(count + 1, 2);
-  odd_count = 0;
-  return true;
-}
-
-RoundCosts::RoundCosts(const std::vector<SourceCost>& sources) : plain_interval_(kFirstPlainInterval) {
+RoundCosts::RoundCosts(const std::vector<SourceCost>& sources) : noise_(kFirstNoise) {
   assert(sources.size() <= sources_.size());
   std::ranges::copy(sources, sources_.begin());
+  for (std::size_t s = 0; s < sources.size(); ++s) drafts_[s].run_steps = sources[s].run_steps;
+  covariance_[kStep][kStep] = kUnseen;
+  for (int width = 2; width < kCosts; ++width) forget(width);
 }
 
+double RoundCosts::step_s() const { return count_[1] > 0 ? std::exp(mean_[kStep]) : 0; }
+
+bool RoundCosts::known(int width) const { return count_[width] >= kSettled && covariance_[width][width] < kStale; }
+
 bool RoundCosts::plain_is_due() const {
-  return !verify_[1].settled() || plain_wanted_ > 0 || since_plain_ >= plain_interval_ || std::abs(drift_ - 1) > kDrifted;
+  if (!known(1) || since_plain_ >= kPlainInterval) return true;
+  return since_plain_ >= kLeastPlainInterval &&
+         (covariance_[last_width_][last_width_] > kUnsure || std::abs(mean_[kStep] - last_plain_) > kDrifted);
 }
 
 // The widest known width below; 1 where there is none.
-int RoundCosts::settled_below(int width) const {
+int RoundCosts::known_below(int width) const {
   int below = width - 1;
-  while (below > 1 && !verify_[below].settled()) --below;
+  while (below > 1 && !known(below)) --below;
   return below;
 }
 
 // The narrowest known width above; 0 where there is none.
-int RoundCosts::settled_above(int width) const {
+int RoundCosts::known_above(int width) const {
   for (int above = width + 1; above <= kMaxDrafts + 1; ++above)
-    if (verify_[above].settled()) return above;
+    if (known(above)) return above;
   return 0;
 }
 
 bool RoundCosts::may_try(int width, int widest) const {
-  const int next = settled_below(width) / 2 * 2 + 2;
-  return verify_[width].settled() || settled_above(width) > 0 || width == std::min(next, widest);
+  const int next = known_below(width) / 2 * 2 + 2;
+  return known(width) || known_above(width) > 0 || width == std::min(next, widest);
 }
 
 // Between widths that are known by interpolation; beyond them by hope.
-double RoundCosts::verify_s(int width) const {
-  if (width == 1 || verify_[width].settled()) return now_s(verify_[width]);
-  const int below = settled_below(width), above = settled_above(width);
-  const double step_s = now_s(verify_[1]), below_s = now_s(verify_[below]);
-  if (above > 0) return kHopefulBetween * (below_s + (now_s(verify_[above]) - below_s) * (width - below) / (above - below));
-  if (below == 1) return step_s;
-  const double row_s = std::max(0.0, below_s - step_s) / (below - 1);
-  return step_s + (width <= 4 ? kHopefulRow : kHopefulLateRow) * row_s * (width - 1);
+double RoundCosts::verify_steps(int width) const {
+  if (width == 1 || known(width)) return std::exp(mean_[width]);
+  const int below = known_below(width), above = known_above(width);
+  const double below_steps = std::exp(mean_[below]);
+  if (above > 0) return kHopefulBetween * (below_steps + (std::exp(mean_[above]) - below_steps) * (width - below) / (above - below));
+  if (below == 1) return 1;
+  const double row_steps = std::max(0.0, below_steps - 1) / (below - 1);
+  return 1 + (width <= 4 ? kHopefulRow : kHopefulLateRow) * row_steps * (width - 1);
 }
 
-double RoundCosts::run_s(int source) const {
-  const Cost& cost = draft_[source];
-  return cost.count > 0 ? now_s(cost) : sources_[source].run_steps * now_s(verify_[1]);
-}
-
-double RoundCosts::may_have_grown(const Cost& cost) const {
-  return cost.excess + std::min(kGrowth, kGrowthPerToken * static_cast<double>(tokens_ - cost.seen_at_token));
-}
-
-// A step has become dearer only when a plain round says so, but cheaper as soon as any round is.
-double RoundCosts::least_step_s(double change) const {
-  return std::min(verify_[1].value_s, last_plain_s_) * std::min(1.0, drift_ * change);
+double RoundCosts::may_have_grown(std::int64_t seen_at_token) const {
+  return 1 + std::min(kGrowth, kGrowthPerToken * static_cast<double>(tokens_ - seen_at_token));
 }
 
 // No width costs more, as far as can be assumed before it is known.
-double RoundCosts::most_verify_s(int width) const {
-  const Cost& cost = verify_[width];
-  if (cost.settled()) return now_s(cost) * may_have_grown(cost);
-  const int below = settled_below(width);
-  const double step_s = verify_[1].value_s, below_s = now_s(verify_[below]);
-  return std::min(below_s + kUnknownRowSteps * step_s * (width - below), width * std::max(step_s, below_s / below));
+double RoundCosts::most_verify_steps(int width) const {
+  if (known(width)) return verify_steps(width) * may_have_grown(seen_at_token_[width]);
+  const int below = known_below(width);
+  const double below_steps = verify_steps(below);
+  return std::min(below_steps + kUnknownRowSteps * (width - below), width * std::max(1.0, below_steps / below));
 }
 
-double RoundCosts::most_run_s(int source) const {
-  const Cost& cost = draft_[source];
-  return cost.count > 0 ? now_s(cost) * may_have_grown(cost) : kUnknownDraftSteps * verify_[1].value_s;
+double RoundCosts::most_run_steps(int source) const {
+  const DraftCost& cost = drafts_[source];
+  return cost.seen ? cost.run_steps * may_have_grown(cost.seen_at_token) : kUnknownDraftSteps;
 }
 
 double RoundCosts::worst_loss_steps(int source, int k) const {
-  return (most_verify_s(k + 1) + runs(source, k) * most_run_s(source)) / least_step_s(1) - 1;
+  return most_verify_steps(k + 1) + runs(source, k) * most_run_steps(source) - 1;
 }
 
-double RoundCosts::slack_s() const { return kSlackSteps * verify_[1].value_s; }
-
-// When this round was cheaper than expected, a step may have been, too.
+// A step has become dearer only when a plain round says so, but cheaper as soon as any round is.
 double RoundCosts::steps_of(int source, int k, double draft_s, double verify_s) const {
-  const Cost& verify = verify_[k + 1];
-  const Cost& draft = draft_[source];
-  verify_s = std::max(verify_s, kTick_s);
-  double change = 1;
-  if (verify.settled()) change = verify_s / now_s(verify);
-  else if (draft.settled() && now_s(draft) > slack_s()) change = draft_s / runs(source, k) / now_s(draft);
-  const double step_s = least_step_s(change);
-  const double round_s = std::min(verify_s, kAccident * most_verify_s(k + 1)) +
-                         std::min(draft_s, kAccident * runs(source, k) * most_run_s(source));
-  return step_s > 0 ? round_s / step_s : 0;
+  if (count_[1] == 0) return 0;
+  const double step_s = std::exp(std::min(mean_[kStep], last_plain_));
+  return std::min(verify_s / step_s, kAccident * most_verify_steps(k + 1)) +
+         std::min(draft_s / step_s, kAccident * runs(source, k) * most_run_steps(source));
 }
 
 void RoundCosts::observe_drafts(int source, int k, double draft_s) {
-  learn(draft_[source], draft_s / runs(source, k), slack_s(), kUnlimited_s);
+  if (count_[1] == 0) return;
+  DraftCost& cost = drafts_[source];
+  const double more_steps = draft_s / runs(source, k) / step_s() - cost.run_steps;
+  cost.run_steps += cost.seen ? std::min(kDraftBlend * more_steps, kDraftGrowth * cost.run_steps + kDraftSlackSteps) : more_steps;
+  cost.seen = true;
+  cost.seen_at_token = tokens_;
 }
 
 void RoundCosts::observe_round(int width, double verify_s) {
-  verify_s = std::max(verify_s, kTick_s);
-  if (width == 1) return observe_plain(verify_s);
-  Cost& verify = verify_[width];
-  const bool was_settled = verify.settled();
-  const double before_s = now_s(verify);
-  learn(verify, verify_s, 0, verify_[1].count > 0 ? width * now_s(verify_[1]) : kUnlimited_s);
-  ++since_plain_;
-  if (was_settled && verify.since_plain) drift_ *= verify.value_s / before_s;
+  const double expected = mean_[kStep] + mean_[width], most = std::max(kSurprise, 2 * std::sqrt(covariance_[width][width]));
+  double surprise = std::log(std::max(verify_s, kTick_s)) - expected;
+  if (count_[1] > 0) surprise = std::min(surprise, most);
+  if (known(width)) {
+    const double seen_noise = std::min(surprise * surprise, kSurprise * kSurprise);
+    noise_ = std::clamp(noise_ + kNoiseBlend * (seen_noise - noise_), kLeastNoise, kMostNoise);
+  }
+  if (width > 1 && count_[width] == 1 && surprise < 0) forget(width);  // the first was an accident: nothing else makes a round faster
+
+  // What is observed is the sum of two logarithms; that of width 1 is 0, and certain.
+  covariance_[kStep][kStep] += noise_;
+  std::array<double, kCosts> shared;  // covariance of each with what is observed
+  for (int i = 0; i < kCosts; ++i) shared[i] = covariance_[i][kStep] + covariance_[i][width];
+  const double variance = shared[kStep] + shared[width] + kJitter * noise_;
+  for (int i = 0; i < kCosts; ++i) {
+    mean_[i] += shared[i] / variance * surprise;
+    for (int j = 0; j < kCosts; ++j) covariance_[i][j] -= shared[i] * shared[j] / variance;
+  }
+  mean_[width] = std::min(mean_[width], std::log(static_cast<double>(width)));
+
+  ++count_[width];
+  seen_at_token_[width] = tokens_;
+  since_plain_ = width == 1 ? 0 : since_plain_ + 1;
+  if (width == 1) last_plain_ = mean_[kStep];
+  else last_width_ = width;
 }
 
-void RoundCosts::learn(Cost& cost, double observed_s, double slack_s, double most_s) {
-  const double before_s = std::exchange(cost.value_s, now_s(cost));
-  if (cost.observe(observed_s, slack_s, most_s)) {
-    cost.since_plain = true;
-    cost.seen_at_token = tokens_;
-    cost.excess = std::max(1.0, std::min(observed_s, most_s) / std::max(cost.value_s, slack_s));
-  } else {
-    cost.value_s = before_s;
-  }
+void RoundCosts::forget(int width) {
+  for (int i = 0; i < kCosts; ++i) covariance_[i][width] = covariance_[width][i] = 0;
+  covariance_[width][width] = kUnseen;
 }
 
-void RoundCosts::observe_plain(double plain_s) {
-  Cost& step = verify_[1];
-  const double before_s = step.value_s;
-  const double expected_s = before_s * drift_;
-  step.value_s = expected_s;
-  last_plain_s_ = plain_s;
-  ++since_plain_;
-  if (!step.observe(plain_s, 0, kUnlimited_s)) {
-    step.value_s = before_s;
-    plain_wanted_ = 1;
-    return;
-  }
-
-  // Costs not seen since the last plain round are taken to have changed as that of a step did; all of them, when that has
-  // grown so much that they cannot have been seen since.
-  const double change = before_s > 0 ? step.value_s / before_s : 1;
-  const bool leapt = step.value_s > kFarOff * expected_s;
-  const auto follow = [&](Cost& cost) {
-    if (!cost.since_plain || leapt) cost.value_s *= change;
-    if (tokens_ - cost.seen_at_token > kStale) cost.count = std::min(cost.count, 1);
-    cost.since_plain = false;
-  };
-  for (std::size_t width = 2; width < verify_.size(); ++width) follow(verify_[width]);
-  for (Cost& draft : draft_) follow(draft);
-  drift_ = 1;
-
-  const bool agrees = std::abs(plain_s - expected_s) <= kDisagrees * expected_s;
-  plain_wanted_ = agrees ? 0 : plain_wanted_ > 0 ? plain_wanted_ - 1 : kMorePlain;
-  if (since_plain_ > 1) plain_interval_ = agrees ? std::min(2 * plain_interval_, kPlainInterval) : kFirstPlainInterval;
-  since_plain_ = 0;
+void RoundCosts::advance(int tokens) {
+  tokens_ += tokens;
+  for (int width = 2; width < kCosts; ++width) covariance_[width][width] += kAging * tokens;
 }
 
 }  // namespace lapidary::decode

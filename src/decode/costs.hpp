@@ -1,7 +1,9 @@
 // What rounds cost on an engine, as far as has been seen: by the number of their rows, whosever these are, and drafts by who makes
 // them. All generations of the engine learn it together.
 //
-// A step is a plain round: one row, one token.
+// A step is a plain round: one row, one token. A round takes what its width costs, in steps, times what a step takes just now, on a
+// machine that is not ours alone. Both are estimated together, as logarithms, with how sure they are (a Kalman filter): rounds of a
+// width that is well known say how fast the machine is, and next to them others what their widths cost.
 #pragma once
 
 #include <array>
@@ -24,63 +26,58 @@ class RoundCosts {
  public:
   explicit RoundCosts(const std::vector<SourceCost>& sources);
 
-  // What a round of `width` rows is expected to cost, without making the drafts; 0 before the first round.
-  double verify_s(int width) const;
-  double run_s(int source) const;  // of one run of a source
-  double drafts_s(int source, int k) const { return runs(source, k) * run_s(source); }
+  // What a round of `width` rows is expected to take, without making the drafts; 0 before the first plain round.
+  double verify_s(int width) const { return step_s() * verify_steps(width); }
+  double run_s(int source) const { return step_s() * drafts_[source].run_steps; }  // of one run of a source
   // Of a whole round with k drafts.
-  double round_steps(int source, int k) const { return (verify_s(k + 1) + drafts_s(source, k)) / verify_s(1); }
-  bool known(int width) const { return verify_[width].settled(); }
+  double round_steps(int source, int k) const { return verify_steps(k + 1) + runs(source, k) * drafts_[source].run_steps; }
+  bool known(int width) const;
   // Whether a width is to be tried now: narrower ones come first, two by two. `widest`: that could be.
   bool may_try(int width, int widest) const;
-  // A cost that all others are judged against must not go stale.
+  // What all others are judged by must not go stale.
   bool plain_is_due() const;
 
   // What a round with k drafts may lose at most, in steps, as far as can be assumed.
   double worst_loss_steps(int source, int k) const;
-  // What it cost, in steps: at most what can be believed, at least as the step may have become cheaper. 0 before the first step.
+  // What the round that was observed last cost, in steps: at most what can be believed. 0 before the first step.
   double steps_of(int source, int k, double draft_s, double verify_s) const;
 
   // What was seen of a round of so many rows, and of making drafts before it.
   void observe_round(int width, double verify_s);
   void observe_drafts(int source, int k, double draft_s);
-  void advance(int tokens) { tokens_ += tokens; }  // that rounds have given
+  void advance(int tokens);  // that rounds have given
 
  private:
-  // An average that follows drifts and changes, but no single accident.
-  struct Cost {
-    double value_s = 0;
-    double odd_s = 0;          // of the last odd_count observations, too high to be believed, the lowest
-    int odd_count = 0;
-    int count = 0;             // observations, up to 2: by then it is settled
-    bool since_plain = false;  // observed since the last plain round
-    std::int64_t seen_at_token = 0;
-    double excess = 1;         // of what was last seen over the average, at least 1
+  static constexpr int kStep = 0;  // what a step takes, beside the widths
+  static constexpr int kCosts = kMaxDrafts + 2;
 
-    bool settled() const { return count == 2; }
-    bool observe(double observed_s, double slack_s, double most_s);  // whether it was believed, as at most most_s
+  struct DraftCost {
+    double run_steps = 0;
+    bool seen = false;
+    std::int64_t seen_at_token = 0;
   };
 
   int runs(int source, int k) const { return sources_[source].block ? (k > 0) : k; }
-  int settled_below(int width) const;
-  int settled_above(int width) const;
-  double least_step_s(double change) const;
-  double may_have_grown(const Cost& cost) const;
-  double most_verify_s(int width) const;
-  double most_run_s(int source) const;
-  double slack_s() const;
-  void observe_plain(double plain_s);
-  void learn(Cost& cost, double observed_s, double slack_s, double most_s);
-  double now_s(const Cost& cost) const { return cost.since_plain ? cost.value_s : cost.value_s * drift_; }
+  double step_s() const;
+  double verify_steps(int width) const;
+  double most_verify_steps(int width) const;
+  double most_run_steps(int source) const;
+  double may_have_grown(std::int64_t seen_at_token) const;
+  void forget(int width);
+  int known_below(int width) const;
+  int known_above(int width) const;
 
-  std::array<Cost, kMaxDrafts + 2> verify_{};  // by width; 1 = a step
-  std::array<Cost, kMaxDraftSources> draft_{};
+  // Logarithms: of what a step takes, in seconds, at kStep; of what widths cost, in steps, at 2 to kMaxDrafts + 1.
+  std::array<double, kCosts> mean_{};
+  std::array<std::array<double, kCosts>, kCosts> covariance_{};
+  double noise_;                     // variance that what a step takes gains from round to round
+  std::array<int, kCosts> count_{};  // observations of a width
+  std::array<std::int64_t, kCosts> seen_at_token_{};
+  int last_width_ = 1;               // of those that draft
+  int since_plain_ = 0;              // rounds
+  double last_plain_ = 0;            // mean_[kStep] then
+  std::array<DraftCost, kMaxDraftSources> drafts_{};
   std::array<SourceCost, kMaxDraftSources> sources_{};
-  double drift_ = 1;         // by how much costs have changed since the last plain round, as far as seen
-  double last_plain_s_ = 0;  // as observed
-  int since_plain_ = 0;      // rounds
-  int plain_interval_;       // rounds
-  int plain_wanted_ = 0;     // rounds, because the last one did not cost what was expected
   std::int64_t tokens_ = 0;
 };
 

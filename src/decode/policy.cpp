@@ -257,9 +257,9 @@ void Policy::observe(const RoundOutcome& outcome) {
   const int k = outcome.drafted, width = k + 1 + outcome.other_rows;
   assert(k >= 0 && k <= kMaxDrafts && outcome.accepted >= 0 && outcome.accepted <= k);
   assert(k == 0 || (outcome.source >= 0 && outcome.source < source_count_));
+  if (outcome.measures) costs_->observe_round(width, outcome.verify_s);
   if (outcome.other_rows == 0) charge(outcome);
   if (k > 0) costs_->observe_drafts(outcome.source, k, outcome.draft_s);
-  if (outcome.measures) costs_->observe_round(width, outcome.verify_s);
   if (k > 0) observe_drafts(outcome);
   tokens_ += outcome.accepted + 1;
   costs_->advance(outcome.accepted + 1);

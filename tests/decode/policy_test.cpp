@@ -193,14 +193,16 @@ const suite<"policy, gains"> suite_of_gains = [] {
           expect(rate >= 0.93 * best) << table.name << draft_steps << acceptance[0] << rate << best;
 
           simulation.sources.push_back({.draft_steps = 0.11, .acceptance = [=](int, int) { return of_assistant; }});
-          Policy both({.sources = {block, {.draft_steps = 0.11, .acceptance = 0.7}}});
           const double better = std::max(best, best_fixed(table, 0.11, same(of_assistant)));
           double tokens = 0, steps = 0;
-          for (const auto& round : simulation.run(both, kTokens, 1).rounds) {
-            tokens += expected_tokens(round.decision.source == 0 ? acceptance : same(of_assistant), round.decision.k);
-            steps += round.steps;
+          for (const std::uint64_t seed : {1, 2, 3, 4}) {
+            Policy both({.sources = {block, {.draft_steps = 0.11, .acceptance = 0.7}}});
+            for (const auto& round : simulation.run(both, kTokens, seed).rounds) {
+              tokens += expected_tokens(round.decision.source == 0 ? acceptance : same(of_assistant), round.decision.k);
+              steps += round.steps;
+            }
           }
-          expect(tokens / steps >= 0.9 * better) << table.name << draft_steps << acceptance[0] << of_assistant << tokens / steps << better;
+          expect(tokens / steps >= 0.85 * better) << table.name << draft_steps << acceptance[0] << of_assistant << tokens / steps << better;
         }
     });
   };
@@ -262,6 +264,29 @@ const suite<"policy, gains"> suite_of_gains = [] {
       }
     });
     expect(sum / count >= 0.97) << sum / count;
+  };
+
+  // Others have the machine for seven rounds or so, then it is ours for as long.
+  "nor do others who slow everything down in spells"_test = [&] {
+    double sum = 0, worst_loss_steps = 0;
+    int count = 0;
+    for_all_costs([&](const CostTable& table, double draft_steps) {
+      for (const Depths& acceptance : kAcceptances) {
+        Simulation simulation = steady(table, draft_steps, acceptance);
+        bool slow = false;
+        simulation.noise = [&slow](Random& random) {
+          if (random.chance(7)) slow = !slow;
+          return random.uniform(0.97, 1.05) * (slow ? 1.6 : 1);
+        };
+        Policy policy = one_source();
+        const auto result = simulation.run(policy, kTokens, 2);
+        sum += result.rate(acceptance) / best_fixed(table, draft_steps, acceptance);
+        worst_loss_steps = std::max(worst_loss_steps, result.worst_loss_steps);
+        ++count;
+      }
+    });
+    expect(sum / count >= 0.965) << sum / count;
+    expect(worst_loss_steps <= 2 * kMaxLoss_steps) << worst_loss_steps;
   };
 
   // The longest wait is 1024 tokens.
@@ -464,7 +489,7 @@ const suite<"policy"> suite_of_policy = [] {
     const Depths acceptance = {0.95, 0.9, 0.6, 0.6, 0.6, 0.6, 0.6};
     static_cast<void>(steady(kMixture, 0.11, acceptance).run(policy, kTokens, 1));
     for (int width = 1; width <= 4; ++width) {
-      expect(std::abs(policy.costs->verify_s(width) - kMixture.steps[width - 1] * Simulation::kStep_s) < 1e-9) << width;
+      expect(std::abs(policy.costs->verify_s(width) - kMixture.steps[width - 1] * Simulation::kStep_s) < 0.01 * Simulation::kStep_s) << width;
     }
     expect(std::abs(policy.costs->run_s(0) - 0.11 * Simulation::kStep_s) < 1e-9);
     for (int position = 1; position <= 3; ++position) {
@@ -544,7 +569,7 @@ Offer offer_of(int count, double acceptance, bool fixed = false) {
 RoundCosts costs_of(const std::function<double(int)>& round_s, int known) {
   RoundCosts costs({{.run_steps = 0.0}});
   for (int width = 1; width <= known; ++width)
-    for (int i = 0; i < 2; ++i) costs.observe_round(width, round_s(width));
+    for (int i = 0; i < 2; ++i) costs.observe_round(1, round_s(1)), costs.observe_round(width, round_s(width));
   return costs;
 }
 
@@ -611,7 +636,7 @@ const suite<"shared rounds"> shared_rounds = [] {
       one.observe({.verify_s = 2.0, .other_rows = 3});
       two.observe({.source = 0, .drafted = 2, .accepted = 2, .draft_s = 0.4, .verify_s = 2.0, .other_rows = 1, .measures = false});
     }
-    expect(costs.known(4) && std::abs(costs.verify_s(4) - 2.0) < 1e-9 && two.acceptance(0, 2) > 0.7);
+    expect(costs.known(4) && std::abs(costs.verify_s(4) - 2.0) < 0.01 && two.acceptance(0, 2) > 0.7);
   };
 };
 
