@@ -6,8 +6,8 @@
 
 MLX_FOLDER and FILE are what perf/random_model.py writes with --format mlx4 and gguf-q4_0. Speeds are medians of rounds; each is printed
 with its ratio to bf16 at the same depth, and bf16 with its ratio to llama.cpp. lapidary fills what lies before 2048 tokens by repeating
-their K/V; llama.cpp computes it, which takes minutes at 32768 and hours at 131072. Memory of K/V is that of lapidary's plan, and what is
-resident besides weights beside the plan.
+their K/V; llama.cpp computes it once, which takes half an hour at 32768, and keeps it in the cache folder. Memory of K/V is that of
+lapidary's plan, and what is resident besides weights beside the plan.
 """
 import argparse
 import importlib.machinery
@@ -16,40 +16,45 @@ import json
 import pathlib
 import statistics
 import subprocess
+import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PEER_KINDS = {"f16": ("f16", "f16"), "q8_0": ("q8_0", "q8_0")}
+PEER_KINDS = ("f16", "q8_0")
 PAUSE_S = 6  # before a run: a virtual machine gives what the last one has freed back to its host
 
 
-def lines_of(command):
+def printed(*command):
     time.sleep(PAUSE_S)
-    output = subprocess.run([str(part) for part in command], check=True, capture_output=True, text=True).stdout
-    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    return subprocess.run([str(part) for part in command], check=True, capture_output=True, text=True).stdout
 
 
 def ours(arguments, kind, depth):
     """Tokens per second of decoding and of a prompt, and the memory line."""
-    lines = lines_of([arguments.program, "bench", arguments.model, "--numeric", "fast", "--threads", arguments.threads, "--kv", kind,
-                      "-p", arguments.prompt, "-n", arguments.tokens, "-d", depth, "--json"])
+    output = printed(arguments.program, "bench", arguments.model, "--numeric", "fast", "--threads", arguments.threads, "--kv", kind,
+                     "-p", arguments.prompt, "-n", arguments.tokens, "-d", depth, "--json")
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     speeds = {line["test"]: line["tok_s"] for line in lines if line.get("test") in ("pp", "tg")}
     return speeds, next(line for line in lines if "plan_anonymous_bytes" in line)
 
 
-def peers(arguments, bench, kind, depth):
-    keys, values = PEER_KINDS[kind]
-    flash = ["-fa", "1"] if kind != "f16" else []  # what its quantised values need
-    lines = lines_of([bench, "-m", arguments.gguf, "-t", arguments.threads, "-p", 0, "-n", arguments.tokens, "-d", depth, "-ctk", keys,
-                      "-ctv", values, *flash, "-r", 1, "-o", "jsonl"])
-    return {"tg": lines[-1]["avg_ts"]}
+def peers(arguments, program, kind, depth):
+    folder = arguments.cache / "states"
+    folder.mkdir(exist_ok=True)
+    state = folder / f"{arguments.gguf.parent.name}-{arguments.gguf.name}-{kind}-{depth}"
+    return {"tg": float(printed(program, arguments.gguf, kind, depth, arguments.tokens, arguments.threads, state))}
 
 
-def build_peer(cache):
+def compile_peer(cache):
     loader = importlib.machinery.SourceFileLoader("compare_peers", str(ROOT / "perf/compare-peers"))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    sys.modules[loader.name] = module  # its data classes look for it there
     loader.exec_module(module)
-    return module.build_peer(cache)
+    libraries = module.build_peer(cache).parent
+    source, program = libraries.parents[1], cache / "depth_peer"
+    printed("c++", "-std=c++17", "-O1", ROOT / "perf/depth_peer.cpp", *(f"-I{source}/{part}" for part in ("include", "ggml/include")),
+            f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lllama", "-lggml", "-lggml-base", "-o", program)
+    return program
 
 
 def main():
@@ -68,7 +73,7 @@ def main():
     arguments = parser.parse_args()
     kinds, depths = arguments.kinds.split(","), [int(depth) for depth in arguments.depths.split(",")]
     peer_depths = [int(depth) for depth in arguments.peer_depths.split(",")] if arguments.gguf else []
-    bench = build_peer(arguments.cache) if arguments.gguf else None
+    peer = compile_peer(arguments.cache) if arguments.gguf else None
     for depth in depths:
         speeds, memory = {}, {}
         for _ in range(arguments.rounds):
@@ -77,7 +82,7 @@ def main():
                 speeds.setdefault(kind, []).append(got)
             if depth in peer_depths:
                 for kind in PEER_KINDS:
-                    speeds.setdefault("llama.cpp " + kind, []).append(peers(arguments, bench, kind, depth))
+                    speeds.setdefault("llama.cpp " + kind, []).append(peers(arguments, peer, kind, depth))
         medians = {name: {test: statistics.median(run[test] for run in runs) for test in runs[0]} for name, runs in speeds.items()}
         print(f"{arguments.model.name} at depth {depth}")
         for name, figures in medians.items():
