@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A checkpoint with the shape of a Gemma 4 model, or of a drafter for it, and random weights, for measuring speed without the real files.
 
-    perf/random_model.py SHAPE OUT [--drafter KIND] [--format FORMAT] [--layers N] [--seed N]
+    perf/random_model.py SHAPE OUT [--drafter KIND] [--format FORMAT] [--layers N] [--seed N] [--holes]
 
 SHAPE is a name in graphs/: e2b, e4b, 12b, 26b-a4b or 31b. FORMAT is mlx2, mlx3, mlx4, mlx5, mlx6 or mlx8 (affine weights in
 groups of 64), mxfp4, nvfp4 or bf16, which make a folder OUT, or gguf-q4_0 or gguf-q8_0, which make a file. mlx4 and gguf-q4_0
@@ -14,6 +14,8 @@ llama.cpp has a tower that sees in.
 --layers keeps the widths and cuts the depth of a shape without shared keys and values; lapidary reads such a checkpoint in
 a build with -Dextra_graphs=OUT, or OUT+DRAFTER with drafters that were made with the same --layers. All have the vocabulary of
 Gemma 4; folders have the towers too, in bfloat16 as MLX keeps them.
+
+--holes leaves holes for all weights: it takes nothing of a disk, for what depends on names and sizes alone.
 
 Speed does not depend on what weights say, as long as activations stay near one and the experts of a mixture take turns. So
 nothing is computed for a weight: a few megabytes of random groups are made once and written again and again.
@@ -34,6 +36,7 @@ import sys
 import tarfile
 import time
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
@@ -299,6 +302,11 @@ class Rings:
         return interleave((scales[0::2], scales[1::2], *(codes[i::group_bytes] for i in range(group_bytes))))
 
 
+class Holes:
+    """In the place of Rings, of no bytes."""
+    codes = bf16 = e8m0 = e4m3 = blocks = numbers = lambda *_: b""
+
+
 E4M3 = [math.ldexp(code & 7 | (8 if code >> 3 else 0), max(code >> 3, 1) - 10) for code in range(127)]  # the positive numbers
 E2M1_DEVIATION = math.sqrt(sum(x * x for x in (0, 0.5, 1, 1.5, 2, 3, 4, 6)) / 8)
 
@@ -314,14 +322,14 @@ class Entry:
     type: str
     shape: tuple
     bytes: int
-    ring: partial | None  # None = a hole
+    ring: Callable[[], bytes]  # that gives none: a hole
     place: str
 
     def write(self, file):
-        if not self.ring:
+        ring, left = memoryview(self.ring()), self.bytes
+        if not ring:
             file.truncate(file.seek(self.bytes, os.SEEK_CUR))
             return
-        ring, left = memoryview(self.ring()), self.bytes
         at = zlib.crc32(self.place.encode()) % RING_GROUPS * (len(ring) // RING_GROUPS)
         while left:
             left -= file.write(ring[at:at + left])
@@ -380,9 +388,10 @@ def tower_entries(config, packing, rings):
 
 def shards_of(entries):
     shards, total = collections.defaultdict(list), 0
-    for entry in entries:
-        shards[total // SHARD_BYTES].append(entry)
-        total += entry.bytes
+    for _, parts in itertools.groupby(entries, lambda entry: entry.place):  # a matrix and its scales in one file
+        parts = list(parts)
+        shards[total // SHARD_BYTES] += parts
+        total += sum(part.bytes for part in parts)
     return {f"model-{i:05}-of-{len(shards):05}.safetensors": shard for i, shard in enumerate(shards.values(), 1)}
 
 
@@ -421,7 +430,7 @@ def write_mlx(folder, config, packing, rings, towers_only=False):
     routers = [MLX_PREFIX + t.mlx for t in tensors_of(text) if t.is_router]
     entries = mlx_entries(tensors_of(text), packing, rings, MLX_PREFIX)
     if towers_only:
-        entries = (replace(entry, ring=None) for entry in entries)
+        entries = (replace(entry, ring=bytes) for entry in entries)
     write_folder(folder, config, packing, routers, itertools.chain(entries, tower_entries(config, packing, rings)))
     (folder / "tokenizer.json").write_bytes(tokenizer_json())
 
@@ -574,6 +583,7 @@ def main():
     parser.add_argument("--format", choices=FORMATS, default="mlx4")
     parser.add_argument("--layers", type=int)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--holes", action="store_true")
     arguments = parser.parse_args()
     out, kind, (write, packing) = arguments.out, arguments.drafter, FORMATS[arguments.format]
     config = read_config(arguments.shape, arguments.layers)
@@ -586,7 +596,7 @@ def main():
     part = out.with_name(out.name + ".part")  # its name until it is complete
     shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
     start = time.monotonic()
-    write(part, config, packing, Rings(arguments.seed))
+    write(part, config, packing, Holes() if arguments.holes else Rings(arguments.seed))
     part.rename(out)
     megabytes = sum(file.stat().st_size for file in (out.iterdir() if out.is_dir() else [out])) / 1e6
     seconds = time.monotonic() - start

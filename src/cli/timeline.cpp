@@ -20,8 +20,8 @@ std::string kernel_of(const link::Program& program, const graph::Step& step) {
   std::string name = link::variant_of(program, step);
   if (!graph::info_of(step.op).multiplies) return name;
   int outputs = 0;
-  for (const std::int32_t n : step.dims.n) outputs += n;
-  return name + " " + std::to_string(step.dims.k) + " x " + std::to_string(outputs);
+  for (const std::int32_t n : step.dims->n) outputs += n;
+  return name + " " + std::to_string(step.dims->k) + " x " + std::to_string(outputs);
 }
 
 Timeline::Timeline(const link::Program& program) : program_(program) {

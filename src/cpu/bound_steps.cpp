@@ -178,8 +178,8 @@ void BoundSteps::record(SegmentId id, bool& finds_maxima) {
     if (step.op == Op::linear_softcap) finds_maxima = bound.q8;
     bound.has_maxima = step.op == Op::sample && finds_maxima && step.in[1] == graph::kNone;
     if (step.constants != graph::kNone) bound.constants = program_.graph->constants[step.constants];
-    if (step.op == Op::attention || step.dims.owns_kv) {
-      const auto l = static_cast<std::size_t>(step.dims.kv_layer);
+    if (step.op == Op::attention || step.dims->owns_kv) {
+      const auto l = static_cast<std::size_t>(step.dims->kv_layer);
       const link::KvStores& stores = program_.plan.kv[l].stores;
       if (stores.coded()) bound.cache_coded = &caches_coded_[l];
       else if (stores.key_code == link::KvCode::bf16) bound.cache_bf16 = &caches_bf16_[l];

@@ -422,7 +422,7 @@ class CpuExecutor final : public link::Executor {
 
   void execute(const CpuStep& bound, const Now& now, Part part) {
     const Step& step = *bound.step;
-    const graph::Dims& d = step.dims;
+    const graph::Dims& d = *step.dims;
     const Rows rows_now = now.rows;
     const int n = static_cast<int>(rows_now.size());
     const auto in = [&](int i) { return rows<const float>(bound.in[i], now); };
@@ -521,7 +521,7 @@ class CpuExecutor final : public link::Executor {
   }
 
   bool attends_with_all(const CpuStep& bound, const Now& now) const {
-    const graph::Dims& d = bound.step->dims;
+    const graph::Dims& d = *bound.step->dims;
     const bool can = bound.cache_coded || (bound.cache_bf16 && instructions_.attention->together);
     return bound.step->op == Op::attention && can &&
            attends_together(now.rows, {d.heads, d.kv_heads, d.head_dim}, d.window, Part{0, team_.size()});
@@ -571,7 +571,7 @@ class CpuExecutor final : public link::Executor {
 
   void execute_q8(const CpuStep& bound, const Now& now, Part part) {
     const Step& step = *bound.step;
-    const graph::Dims& d = step.dims;
+    const graph::Dims& d = *step.dims;
     const int n = static_cast<int>(now.rows.size());
     const In in = rows<const float>(bound.in[0], now);
     const Out out = rows<float>(bound.out[0], now);

@@ -19,11 +19,11 @@ Q8RoomSize q8_room_size(const link::Program& program) {
   for (const graph::Segment& segment : program.graph->segments)
     for (const graph::Step& step : segment.steps) {
       if (!is_q8(program, step)) continue;
-      room.inputs = std::max<std::size_t>(room.inputs, step.dims.k);
+      room.inputs = std::max<std::size_t>(room.inputs, step.dims->k);
       for (const graph::WeightId id : step.weights)
-        if (id != graph::kNone) room.groups = std::max<std::size_t>(room.groups, step.dims.k / program.matrices[id].storage.group);
+        if (id != graph::kNone) room.groups = std::max<std::size_t>(room.groups, step.dims->k / program.matrices[id].storage.group);
       if (graph::info_of(step.op).gates)
-        room.outputs = std::max<std::size_t>(room.outputs, step.dims.n[0]);
+        room.outputs = std::max<std::size_t>(room.outputs, step.dims->n[0]);
     }
   return room;
 }

@@ -33,9 +33,9 @@ RoomShape room_of(const link::Program& program, const Instructions& instructions
   RoomShape room;
   const bool packs = is_fast(program) && instructions.tower_products;
   for (const Step& step : tower.segment.steps) {
-    const auto k = static_cast<std::size_t>(step.dims.k);
+    const auto k = static_cast<std::size_t>(step.dims->k);
     if (step.op == Op::attention_all) {
-      const std::size_t elements = round_up(rows, graph::kTile) * static_cast<std::size_t>(step.dims.heads * step.dims.head_dim);
+      const std::size_t elements = round_up(rows, graph::kTile) * static_cast<std::size_t>(step.dims->heads * step.dims->head_dim);
       room.keys_bytes = std::max(room.keys_bytes, elements * (is_fast(program) ? sizeof(std::uint16_t) : sizeof(float)));
     } else if (k) {
       room.thread_bytes = std::max(room.thread_bytes, k * std::max(PackedProducts::kPanelRows * sizeof(std::uint16_t), kMaxLines * sizeof(float)));
@@ -104,7 +104,7 @@ const Towers::Bound& Towers::bind(const Tower& tower) {
   if (bound) return *bound;
   Bound made{program_.bind_tower(tower), {}};
   for (const Step& step : tower.segment.steps) {
-    if (step.dims.k && step.op != Op::conv_norm_relu && step.op != Op::distance_waves) {
+    if (step.dims->k && step.op != Op::conv_norm_relu && step.op != Op::distance_waves) {
       add_products(step, made, made.works);
     } else if (step.op == Op::attention_all) {
       made.works.push_back({Work::Kind::store_keys, &step});
@@ -130,7 +130,7 @@ class Towers::Run {
     switch (work.kind) {
       case Work::Kind::rows: return rows(step, n, part);
       case Work::Kind::pack:
-        return towers_.instructions_.tower_products->pack(n, in(step.in[0]), step.dims.k, work.product.weight->clip, packed(), part);
+        return towers_.instructions_.tower_products->pack(n, in(step.in[0]), step.dims->k, work.product.weight->clip, packed(), part);
       case Work::Kind::multiply: {
         const Out to{out(step.out[0]).data + work.first_output, out(step.out[0]).stride};
         if (work.packed)
@@ -170,7 +170,7 @@ class Towers::Run {
   }
 
   void store_keys(const Step& step, int n, Part part) const {
-    const graph::Dims& d = step.dims;
+    const graph::Dims& d = *step.dims;
     const In qkv = in(step.in[0]);
     const int width = d.heads * d.head_dim;
     if (is_fast(towers_.program_)) {
@@ -203,7 +203,7 @@ class Towers::Run {
   }
 
   void attend(const Step& step, int n, Part part) const {
-    const graph::Dims& d = step.dims;
+    const graph::Dims& d = *step.dims;
     const In qkv = in(step.in[0]);
     const Out to = out(step.out[0]);
     if (!is_fast(towers_.program_)) {
@@ -237,7 +237,7 @@ class Towers::Run {
   }
 
   void rows(const Step& step, int n, Part part) const {
-    const graph::Dims& d = step.dims;
+    const graph::Dims& d = *step.dims;
     const auto vector = [&](int i) { return step.weights[i] == graph::kNone ? nullptr : bound_.weights.vectors[step.weights[i]]; };
     const auto matrix = [&](int i) -> const link::Matrix& { return bound_.weights.matrices[step.weights[i]]; };
     const auto constants = [&] { return towers_.program_.graph->constants[step.constants]; };

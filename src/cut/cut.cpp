@@ -240,7 +240,10 @@ CutReport cut(const CutOptions& options) {
   add_prepared(program, layout, manifest);
   add_tables(program, folder, layout, manifest);
   layout.finish();
-  manifest.matrices = layout.matrices();
+  std::vector<link::PlacedMatrix> matrices;
+  for (std::size_t id = 0; id < layout.matrices().size(); ++id)
+    if (graph::is_matrix(built.graph().weights[id].kind)) matrices.push_back(layout.matrices()[id]);
+  manifest.matrices = matrices;
   for (const std::string& path : layout.files()) {
     const MappedFile file(path);
     keeper.files.push_back({keeper.keep(fs::absolute(path).string()), file.bytes().size(), sampled_checksum(file.bytes())});

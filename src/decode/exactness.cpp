@@ -27,7 +27,7 @@ std::uint64_t hash_of(const std::byte* bytes, std::size_t count) {
 
 // What a row's outputs are; of a choice only the token, the rest is room to work in. A row of features has those of other layers too.
 std::uint64_t hash_of_row(const link::StepResult& result, std::size_t row) {
-  if (const graph::Dims& d = result.step.dims; result.step.op == graph::Op::keep_tap)
+  if (const graph::Dims& d = *result.step.dims; result.step.op == graph::Op::keep_tap)
     return hash_of(result.out[0].row(row) + sizeof(float) * d.offset, sizeof(float) * d.n[0]);
   const auto results = static_cast<std::size_t>(info_of(result.step.op).results);
   std::uint64_t hash = 0;

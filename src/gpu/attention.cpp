@@ -32,7 +32,7 @@ int heads_together(const graph::Dims& d, int rows, int ranges) {
 
 // Steps whose ranges are split.
 bool splits(const BoundStep& bound) {
-  return bound.kv_ranges > 1 && bound.step->dims.window == 0 && bound.numeric == NumericClass::round;
+  return bound.kv_ranges > 1 && bound.step->dims->window == 0 && bound.numeric == NumericClass::round;
 }
 
 }  // namespace
@@ -47,13 +47,13 @@ std::size_t attention_scratch_bytes(const link::Program& program) {
   for (const graph::Segment& segment : program.graph->segments)
     for (const graph::Step& step : segment.steps) {
       if (step.op != graph::Op::attention) continue;
-      bytes = std::max(bytes, attention_scratch_bytes(step.dims, program.plan.verify_rows, kv_ranges(program.plan.context_tokens)));
+      bytes = std::max(bytes, attention_scratch_bytes(*step.dims, program.plan.verify_rows, kv_ranges(program.plan.context_tokens)));
     }
   return bytes;
 }
 
 std::vector<Dispatch> attention(const BoundStep& bound) {
-  const graph::Dims& d = bound.step->dims;
+  const graph::Dims& d = *bound.step->dims;
   if (d.head_dim % 4 != 0 || d.head_dim > 512)
     fail(ErrorKind::usage, "gpu", "head size, expected a multiple of 4 up to 512, got " + std::to_string(d.head_dim));
   const int ranges = splits(bound) ? bound.kv_ranges : 1;

@@ -8,7 +8,7 @@ namespace lapidary::gpu {
 // leaves.
 Dispatch expert_product(const BoundStep& bound) {
   const graph::Step& step = *bound.step;
-  const int used = step.dims.experts_used;
+  const int used = step.dims->experts_used;
   assert(used <= 32 && "one lane looks at one pick of a row");
   Dispatch dispatch = with_matrices(std::string(graph::name_of(step.op)), bound);
   const int block_rows = bound.numeric == NumericClass::prompt ? graph::kMaxVerifyRows : bound.rows;

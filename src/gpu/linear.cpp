@@ -47,9 +47,9 @@ Dispatch linear_product(const BoundStep& bound) {
   Dispatch dispatch = with_matrices(prompt ? name + "_prompt" : name, bound);
   assert((prompt || !clips(bound)) && "rounds have no clipped matrices");
   const int tile = prompt ? layout::kTileOutputs : layout::kGroupOutputs;
-  dispatch.groups_x = tiles_of(step.dims.n[0], tile);
+  dispatch.groups_x = tiles_of(step.dims->n[0], tile);
   // The other matrices of `linear` follow the first.
-  if (step.op == Op::linear) dispatch.groups_x += tiles_of(step.dims.n[1], tile) + tiles_of(step.dims.n[2], tile);
+  if (step.op == Op::linear) dispatch.groups_x += tiles_of(step.dims->n[1], tile) + tiles_of(step.dims->n[2], tile);
   dispatch.rows_per_group = prompt ? layout::kTileRows : graph::kMaxVerifyRows;
   dispatch.threads = prompt ? layout::kTileThreads : layout::kGroupThreads;
   if (prompt) return dispatch;

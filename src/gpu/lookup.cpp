@@ -8,7 +8,7 @@ using graph::Op;
 
 Dispatch lookup(const BoundStep& bound) {
   const graph::Step& step = *bound.step;
-  const graph::Dims& d = step.dims;
+  const graph::Dims& d = *step.dims;
   Dispatch dispatch = with_matrices(std::string(graph::name_of(step.op)), bound);
   const link::Matrix& table = *bound.matrices[0].matrix;
   switch (step.op) {

@@ -30,13 +30,13 @@ int output_count(const BoundStep& bound) {
 }
 
 std::vector<Constant> norm_constants(const BoundStep& bound, int threads) {
-  return {{kOutputs, output_count(bound)}, {kNormWidth, bound.step->dims.n[0]}, {kNormThreads, threads}};
+  return {{kOutputs, output_count(bound)}, {kNormWidth, bound.step->dims->n[0]}, {kNormThreads, threads}};
 }
 
 }  // namespace
 
 std::vector<Dispatch> norm(const BoundStep& bound) {
-  const graph::Dims& d = bound.step->dims;
+  const graph::Dims& d = *bound.step->dims;
   Dispatch dispatch;
   dispatch.kernel = graph::name_of(bound.step->op);
   dispatch.bindings = bindings_of(bound);

@@ -89,8 +89,8 @@ Constant kv_turned_constant(const BoundStep& bound) {
 bool goes_with_last(const graph::Segment& segment, std::size_t i) {
   if (i == 0 || segment.steps[i].op != Op::route) return false;
   const graph::Step& last = segment.steps[i - 1];
-  return last.op == Op::linear && last.dims.n[1] == 0 && last.rows == segment.steps[i].rows &&
-         !std::ranges::count(segment.steps[i].after, static_cast<std::int16_t>(i - 1));
+  return last.op == Op::linear && last.dims->n[1] == 0 && last.rows == segment.steps[i].rows &&
+         !std::ranges::count(segment.waits_of(segment.steps[i]), static_cast<std::int16_t>(i - 1));
 }
 
 layout::RowsOfStep rows_of(graph::RowSet rows) {
@@ -107,7 +107,7 @@ layout::RowsOfStep rows_of(graph::RowSet rows) {
 layout::Step params_of(const graph::Step& step) {
   layout::Step params{};
   params.rows = rows_of(step.rows);
-  graph::for_each_dim([](const char*, auto& to, const auto& from) { assign(to, from); }, params, step.dims);
+  graph::for_each_dim([](const char*, auto& to, const auto& from) { assign(to, from); }, params, *step.dims);
   for (std::size_t i = 0; i < step.weights.size(); ++i) params.weights |= (step.weights[i] != graph::kNone) << i;
   return params;
 }

@@ -32,7 +32,7 @@ void check_head(const graph::Dims& d, int multiple, int most) {
 
 std::vector<Dispatch> tower(const BoundStep& bound) {
   const graph::Step& step = *bound.step;
-  const graph::Dims& d = step.dims;
+  const graph::Dims& d = *step.dims;
   Dispatch dispatch;
   dispatch.kernel = graph::name_of(step.op);
   dispatch.bindings = bindings_of(bound);

@@ -72,6 +72,7 @@ enum class WeightClass : std::uint8_t {
   kernel,            // [inputs, outputs] of a convolution; widened like a vector
   ids,               // [cols] int32: an order of tokens
 };
+constexpr bool is_matrix(WeightClass kind) { return kind <= WeightClass::experts; }
 
 // Whose weight it is. Drafters have checkpoints of their own; the towers' lie in their target's and are bound when they are first used.
 enum class Owner : std::uint8_t { target, assistant, dflash, vision, audio };
@@ -84,10 +85,10 @@ struct WeightSlot {
   std::string_view name;  // "layers.3.self_attn.q_proj"; vectors carry their full name
   Owner owner = Owner::target;
   WeightClass kind = WeightClass::matrix;
+  bool clipped = false;   // a matrix with bounds: its products are clamp(w clamp(x)), by four numbers that lie beside it
   std::int32_t experts = 0;
   std::int32_t rows = 0;
   std::int32_t cols = 0;
-  bool clipped = false;   // a matrix with bounds: its products are clamp(w clamp(x)), by four numbers that lie beside it
 };
 
 inline constexpr std::int16_t kOutsideLayers = -1;
@@ -101,12 +102,12 @@ struct Step {
   std::array<WeightId, 5> weights{kNone, kNone, kNone, kNone, kNone};
   std::int16_t constants = kNone;          // into Graph::constants
   std::int16_t tap = kNone;                // layer whose final residual stream lies in out[0] after this step
-  Dims dims{};
-  std::span<const std::int16_t> after{};   // earlier steps of the segment this one waits for, transitively reduced
+  std::uint16_t first_wait = 0, wait_count = 0;  // of Segment::waits
+  const Dims* dims = nullptr;              // steps of several layers and segments share them
 };
 
 constexpr bool reads_kv(const Step& step) { return info_of(step.op).kv == Kv::reads; }  // those of dims.kv_layer
-constexpr bool writes_kv(const Step& step) { return info_of(step.op).kv == Kv::writes && step.dims.owns_kv; }
+constexpr bool writes_kv(const Step& step) { return info_of(step.op).kv == Kv::writes && step.dims->owns_kv; }
 
 // prefill: a prompt chunk; layers that own K/V for all rows, the rest for the output window only.
 // prefill_all: a prompt chunk with every layer for every row (`lapidary logits`).
@@ -123,7 +124,11 @@ std::string_view name_of(SegmentId id);
 struct Segment {
   std::span<const Buffer> buffers{};
   std::span<const Step> steps{};
+  std::span<const std::int16_t> waits{};                  // of all steps, one after the other
   std::array<std::int64_t, kRegionCount> region_bytes{};  // per row of capacity
+
+  // The earlier steps that one waits for, transitively reduced.
+  constexpr std::span<const std::int16_t> waits_of(const Step& step) const { return waits.subspan(step.first_wait, step.wait_count); }
 
   constexpr std::int64_t bytes(Region region) const { return region_bytes[static_cast<std::size_t>(region)]; }
 };

@@ -25,27 +25,27 @@ std::string_view name_of(RowSet rows) {
   return "";
 }
 
-std::int64_t output_width(const Step& step) { return step.dims.n[0] + step.dims.n[1] + step.dims.n[2]; }
+std::int64_t output_width(const Step& step) { return step.dims->n[0] + step.dims->n[1] + step.dims->n[2]; }
 
 std::int64_t grid_of(const Step& step) {
   switch (info_of(step.op).grid) {
     case Grid::row: return 1;
     case Grid::outputs: return output_width(step);
-    case Grid::picks: return step.dims.experts_used * output_width(step);
-    case Grid::heads: return step.dims.heads;
-    case Grid::kv_heads: return step.dims.heads + (step.dims.owns_kv ? 2 * step.dims.kv_heads : 0);
+    case Grid::picks: return step.dims->experts_used * output_width(step);
+    case Grid::heads: return step.dims->heads;
+    case Grid::kv_heads: return step.dims->heads + (step.dims->owns_kv ? 2 * step.dims->kv_heads : 0);
   }
   return 1;
 }
 
 std::string kernel_of(const Step& step) {
   std::string text(name_of(step.op));
-  if (step.dims.k) text += " " + std::to_string(step.dims.k) + "x" + std::to_string(output_width(step));
+  if (step.dims->k) text += " " + std::to_string(step.dims->k) + "x" + std::to_string(output_width(step));
   if (info_of(step.op).kv != Kv::none) {
-    text += " " + std::to_string(step.dims.heads) + "/" + std::to_string(step.dims.kv_heads) + "x" +
-            std::to_string(step.dims.head_dim);
-    if (step.dims.window) text += " w" + std::to_string(step.dims.window);
-    if (step.dims.values_are_keys) text += " v=k";
+    text += " " + std::to_string(step.dims->heads) + "/" + std::to_string(step.dims->kv_heads) + "x" +
+            std::to_string(step.dims->head_dim);
+    if (step.dims->window) text += " w" + std::to_string(step.dims->window);
+    if (step.dims->values_are_keys) text += " v=k";
   }
   return text;
 }
@@ -100,7 +100,7 @@ class Listing {
     std::int64_t read = 0, written = 0;
     const std::string in = buffers(segment, step.in, read), out = buffers(segment, step.out, written);
     std::string after;
-    for (const auto wait : step.after) after += " -" + std::to_string(index - static_cast<std::size_t>(wait));
+    for (const auto wait : segment.waits_of(step)) after += " -" + std::to_string(index - static_cast<std::size_t>(wait));
 
     char text[160];
     std::snprintf(text, sizeof text, "  %-38s %-6s x%-7lld w %10lld  r %7lld  w %7lld ", kernel_of(step).c_str(),
@@ -108,7 +108,7 @@ class Listing {
                   static_cast<long long>(amount), static_cast<long long>(read), static_cast<long long>(written));
     std::string line = text + in + " ->" + out;
     if (reads_kv(step) || writes_kv(step))
-      line += step.rows != RowSet::draft && step.dims.kv_layer == step.layer ? " kv own" : " kv " + std::to_string(step.dims.kv_layer);
+      line += step.rows != RowSet::draft && step.dims->kv_layer == step.layer ? " kv own" : " kv " + std::to_string(step.dims->kv_layer);
     if (!weights.empty()) line += " |" + weights;
     if (!after.empty()) line += " | after" + after;
     return line + (step.tap != kNone ? " | tap\n" : "\n");
@@ -136,7 +136,7 @@ class Listing {
     if (slot.kind == WeightClass::ids) return grid_of(step);
     const Reads reads = info_of(step.op).reads;
     const std::int64_t rows = reads == Reads::row ? 1 : reads == Reads::listed ? grid_of(step) : slot.rows;
-    const std::int64_t matrices = slot.kind == WeightClass::experts ? step.dims.experts_used : 1;
+    const std::int64_t matrices = slot.kind == WeightClass::experts ? step.dims->experts_used : 1;
     return matrices * rows * slot.cols;
   }
 

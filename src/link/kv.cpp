@@ -15,7 +15,7 @@ std::int32_t turned_pairs(const graph::Shape& shape, const graph::LayerShape& la
 
 graph::WeightId key_norm_weight(const graph::Graph& graph, std::int32_t layer) {
   for (const graph::Step& step : graph.segment(graph::SegmentId::forward).steps)
-    if (writes_kv(step) && step.dims.kv_layer == layer) return step.weights[1];
+    if (writes_kv(step) && step.dims->kv_layer == layer) return step.weights[1];
   assert(false && "the layer owns no K/V");
   return graph::kNone;
 }

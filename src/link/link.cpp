@@ -86,13 +86,13 @@ std::int64_t bytes_per_row(const Program& program, const graph::Step& step, grap
   const WeightSlot& slot = program.graph->weights[id];
   if (slot.kind == WeightClass::vector || slot.kind == WeightClass::kernel)
     return std::int64_t{slot.rows} * slot.cols * std::int64_t{sizeof(float)};
-  const std::int64_t listed = std::int64_t{step.dims.experts_used} * step.dims.n[0];  // tokens of cluster_logits
+  const std::int64_t listed = std::int64_t{step.dims->experts_used} * step.dims->n[0];  // tokens of cluster_logits
   if (slot.kind == WeightClass::ids) return listed * std::int64_t{sizeof(std::int32_t)};
   const auto total = static_cast<std::int64_t>(program.matrices[id].total_bytes());
   const graph::Reads reads = info_of(step.op).reads;
   if (reads == graph::Reads::listed) return total / slot.rows * listed;
   if (reads == graph::Reads::row) return total / slot.rows;
-  if (slot.kind == WeightClass::experts) return total / slot.experts * step.dims.experts_used;
+  if (slot.kind == WeightClass::experts) return total / slot.experts * step.dims->experts_used;
   return total;
 }
 
@@ -122,7 +122,7 @@ std::int64_t products_of(const graph::Graph& graph, const graph::Tower& tower, s
   const std::int64_t percept = std::int64_t{rows} * columns, soft = tower.soft_tokens(rows, columns);
   std::int64_t products = 0;
   for (const graph::Step& step : tower.segment.steps) {
-    const graph::Dims& d = step.dims;
+    const graph::Dims& d = *step.dims;
     const std::int64_t count = step.rows == graph::RowSet::percept   ? percept
                                : step.rows == graph::RowSet::halved  ? graph::Tower::halved(rows)
                                : step.rows == graph::RowSet::soft    ? soft

@@ -17,13 +17,7 @@ Origin origin_of(const CutOrigin& cut, const GemBytes& bytes) {
   return origin;
 }
 
-bool is_widened(const graph::WeightSlot& slot) {
-  return slot.kind == graph::WeightClass::vector || slot.kind == graph::WeightClass::kernel;
-}
-
-Matrix matrix_of(const Manifest& manifest, const GemBytes& bytes, std::size_t id) {
-  const graph::WeightSlot& slot = manifest.graph->weights[id];
-  const PlacedMatrix& placed = manifest.matrices[id];
+Matrix matrix_of(const graph::WeightSlot& slot, const PlacedMatrix& placed, const GemBytes& bytes) {
   const std::byte* file = bytes.mappings[placed.file].data();
   const auto at = [&](std::uint64_t offset) { return offset == kNowhere ? nullptr : file + offset; };
   return {.storage = placed.storage, .experts = slot.experts, .rows = slot.rows, .cols = slot.cols,
@@ -32,29 +26,38 @@ Matrix matrix_of(const Manifest& manifest, const GemBytes& bytes, std::size_t id
           .scale_row_bytes = placed.scale_row_bytes, .scale_expert_bytes = placed.scale_expert_bytes, .clip = placed.clip};
 }
 
-bool carries(const Manifest& manifest, graph::Owner owner) {
-  return Drafters{.assistant = manifest.assistant != nullptr, .dflash = manifest.dflash != nullptr}.has(owner);
+// A weight is one of these.
+struct Placed {
+  Matrix matrix{};
+  const float* vector = nullptr;
+  const std::int32_t* ids = nullptr;
+};
+
+// Calls take(slot, placed) for every weight in its turn: the tables have them one after the other.
+template <class Take>
+void for_each_weight(const Manifest& manifest, const GemBytes& bytes, Take take) {
+  const PlacedMatrix* matrix = manifest.matrices.data();
+  const float* constant = bytes.constants.data();
+  const std::int32_t* order = bytes.orders.data();
+  for (const graph::WeightSlot& slot : manifest.graph->weights) {
+    Placed placed;
+    if (graph::is_matrix(slot.kind)) placed.matrix = matrix_of(slot, *matrix++, bytes);
+    else if (slot.kind == graph::WeightClass::ids) placed.ids = std::exchange(order, order + slot.cols);
+    else placed.vector = std::exchange(constant, constant + std::size_t(slot.rows) * slot.cols);
+    take(slot, placed);
+  }
 }
 
 // A checkpoint may have lacked its towers' tensors when it was cut.
 TowerWeights tower_of(const Manifest& manifest, const GemBytes& bytes, const graph::Tower& tower) {
   TowerWeights weights;
-  const float* constant = bytes.constants.data();
-  for (std::size_t id = 0; id < manifest.graph->weights.size(); ++id) {
-    const graph::WeightSlot& slot = manifest.graph->weights[id];
-    Matrix& matrix = weights.matrices.emplace_back();
-    const float*& vector = weights.vectors.emplace_back();
-    if (!carries(manifest, slot.owner)) continue;
+  for_each_weight(manifest, bytes, [&](const graph::WeightSlot& slot, const Placed& placed) {
     const bool own = slot.owner == graph::owner_of(tower.sense);
-    if (is_widened(slot)) {
-      const float* here = std::exchange(constant, constant + std::size_t(slot.rows) * slot.cols);
-      if (own) vector = here;
-    } else if (own) {
-      matrix = matrix_of(manifest, bytes, id);
-      if (!matrix.values)
-        fail(ErrorKind::missing_tensor, std::string(slot.name), "tensor, expected in the checkpoint that was cut, got nothing of that name");
-    }
-  }
+    weights.matrices.push_back(own ? placed.matrix : Matrix{});
+    weights.vectors.push_back(own ? placed.vector : nullptr);
+    if (own && graph::is_matrix(slot.kind) && !placed.matrix.values)
+      fail(ErrorKind::missing_tensor, std::string(slot.name), "tensor, expected in the checkpoint that was cut, got nothing of that name");
+  });
   return weights;
 }
 
@@ -69,23 +72,12 @@ Program link(const Manifest& manifest, const GemBytes& bytes, Drafters wanted, c
   };
   Program program = begin_program(origin_of(manifest.target, bytes), drafter(manifest.assistant, wanted.assistant), *manifest.graph, options,
                                   drafter(manifest.dflash, wanted.dflash));
-  const float* constant = bytes.constants.data();
-  const std::int32_t* order = bytes.orders.data();
-  for (std::size_t id = 0; id < manifest.graph->weights.size(); ++id) {
-    const graph::WeightSlot& slot = manifest.graph->weights[id];
-    Matrix& matrix = program.matrices.emplace_back();
-    const float*& vector = program.vectors.emplace_back();
-    const std::int32_t*& ids = program.ids.emplace_back();
-    if (!carries(manifest, slot.owner)) continue;
-    if (is_widened(slot)) {
-      const float* here = std::exchange(constant, constant + std::size_t(slot.rows) * slot.cols);
-      if (!is_tower(slot.owner)) vector = here;
-    } else if (slot.kind == graph::WeightClass::ids) {
-      ids = std::exchange(order, order + slot.cols);
-    } else if (!is_tower(slot.owner) && program.drafters().has(slot.owner)) {
-      matrix = matrix_of(manifest, bytes, id);
-    }
-  }
+  for_each_weight(manifest, bytes, [&](const graph::WeightSlot& slot, const Placed& placed) {
+    const bool here = !is_tower(slot.owner);
+    program.matrices.push_back(here && program.drafters().has(slot.owner) ? placed.matrix : Matrix{});
+    program.vectors.push_back(here ? placed.vector : nullptr);
+    program.ids.push_back(placed.ids);
+  });
   program.bind_tower = [&manifest, bytes](const graph::Tower& tower) { return tower_of(manifest, bytes, tower); };
   program.plan.constants_bytes = 0;  // they are mapped
   program.prepared = {manifest.prepared_kind, bytes.prepared};

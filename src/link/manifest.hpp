@@ -55,7 +55,7 @@ struct Manifest {
   CutOrigin target{};
   const CutOrigin *assistant = nullptr, *dflash = nullptr;  // null: it was cut without
   std::span<const CutDefault> defaults{};
-  std::span<const PlacedMatrix> matrices{};  // by WeightId
+  std::span<const PlacedMatrix> matrices{};  // in the order of the weights
   std::span<const PlacedFile> files{};
   std::string_view payload_path{};            // empty = this program; relative = beside it
   std::uint64_t payload_bytes = 0, payload_id = 0;

@@ -56,7 +56,7 @@ std::vector<RecordedStep> record_steps(Gpu& gpu, const link::Program& program, c
   std::size_t last_barrier = 0;  // number of the step it stands before
   // A barrier holds for all that came before it, so only what came since then can make another one necessary.
   const auto waits = [&](std::size_t i) {
-    return i == 0 || std::ranges::any_of(segment.steps[i].after, [&](std::int16_t earlier) {
+    return i == 0 || std::ranges::any_of(segment.waits_of(segment.steps[i]), [&](std::int16_t earlier) {
       return static_cast<std::size_t>(earlier) >= last_barrier;
     });
   };
@@ -87,7 +87,7 @@ Recorder::Recorder(Gpu& gpu, const link::Program& program, const Weights& weight
     }
     for (const graph::Step& step : segment.steps) {
       layout::Step params = placed_params(step, [&](graph::BufferId buffer) { return bind_operand(segment, step, buffer); }, weights);
-      params.kv_capacity = program.plan.kv[static_cast<std::size_t>(step.dims.kv_layer)].capacity;
+      params.kv_capacity = program.plan.kv[static_cast<std::size_t>(step.dims->kv_layer)].capacity;
       params.kv_slot_bytes = program.plan.session_bytes;
       params.vocab = program.graph->shape.vocab;
       params.mask_token = program.dflash ? program.graph->dflash->mask_token : 0;
@@ -157,11 +157,11 @@ BoundStep Recorder::bind(const Variant& variant, const graph::Step& step, std::s
   bound.kv_ranges = variant.kv_ranges;
   bound.scratch = memory_.scratch;
   if (reads_kv(step) || writes_kv(step)) {
-    const link::KvPlacement& kv = program_.plan.kv[static_cast<std::size_t>(step.dims.kv_layer)];
+    const link::KvPlacement& kv = program_.plan.kv[static_cast<std::size_t>(step.dims->kv_layer)];
     bound.keys = behind(memory_.kv, kv.k_offset_bytes);
     bound.values = behind(memory_.kv, kv.v_offset_bytes);
     bound.kv_stores = kv.stores;
-    if (kv.stores.one) bound.key_norm = weights_.vector(link::key_norm_weight(*program_.graph, step.dims.kv_layer));
+    if (kv.stores.one) bound.key_norm = weights_.vector(link::key_norm_weight(*program_.graph, step.dims->kv_layer));
   }
   return bound;
 }

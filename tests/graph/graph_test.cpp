@@ -44,6 +44,12 @@ bool touches(std::span<const BufferId> ids, const Segment& segment, const Buffer
   return false;
 }
 
+bool same(const Dims& a, const Dims& b) {
+  bool all = true;
+  for_each_dim([&](const char*, const auto& x, const auto& y) { all &= x == y; }, a, b);
+  return all;
+}
+
 // Everything step i waits for, directly or not.
 std::set<int> all_before(const Segment& segment, int i) {
   std::set<int> before;
@@ -51,7 +57,7 @@ std::set<int> all_before(const Segment& segment, int i) {
   while (!open.empty()) {
     const int step = open.back();
     open.pop_back();
-    for (const int wait : segment.steps[step].after)
+    for (const int wait : segment.waits_of(segment.steps[step]))
       if (before.insert(wait).second) open.push_back(wait);
   }
   return before;
@@ -122,12 +128,23 @@ const suite<"graphs"> graphs = [] {
               conflict |= touches(earlier.in, segment, segment.buffers[id]) || touches(earlier.out, segment, segment.buffers[id]);
           for (const BufferId id : later.in)
             if (id != kNone) conflict |= touches(earlier.out, segment, segment.buffers[id]);
-          const bool stores = earlier.op == Op::qkv_norm_rope && earlier.dims.owns_kv;
-          conflict |= stores && later.op == Op::attention && later.dims.kv_layer == earlier.dims.kv_layer;
+          const bool stores = earlier.op == Op::qkv_norm_rope && earlier.dims->owns_kv;
+          conflict |= stores && later.op == Op::attention && later.dims->kv_layer == earlier.dims->kv_layer;
           conflict |= earlier.op == Op::round_rows;
           expect(!conflict || before.count(j)) << graph.name << " steps " << j << " and " << i;
         }
       }
+    });
+  };
+
+  "what a program carries of a graph is there once"_test = [] {
+    expect(sizeof(Step) == 48_ul);
+    for_every_segment([](const Graph& graph, const Segment& segment) {
+      std::set<std::tuple<std::string_view, Region, std::int64_t, std::int64_t>> buffers;
+      for (const Buffer& buffer : segment.buffers)
+        expect(buffers.emplace(buffer.name, buffer.region, buffer.row_bytes, buffer.offset).second) << graph.name << buffer.name;
+      for (const Step& one : segment.steps)
+        for (const Step& other : segment.steps) expect(one.dims == other.dims || !same(*one.dims, *other.dims)) << graph.name << name_of(one.op);
     });
   };
 
@@ -161,7 +178,7 @@ const suite<"graphs"> graphs = [] {
       for (const Step& step : graph->segment(SegmentId::prefill).steps) {
         const bool all = step.layer < last_own || step.layer <= last_tap ||
                          (step.layer == last_own && (step.op == Op::linear || step.op == Op::qkv_norm_rope) &&
-                          step.dims.k != step.dims.heads * step.dims.head_dim && step.rows == RowSet::chunk);
+                          step.dims->k != step.dims->heads * step.dims->head_dim && step.rows == RowSet::chunk);
         expect(step.rows == (all ? RowSet::chunk : RowSet::last)) << graph->name << " layer " << step.layer;
       }
       expect(graph->segment(SegmentId::prefill).steps.front().rows == RowSet::chunk);
@@ -169,7 +186,7 @@ const suite<"graphs"> graphs = [] {
   };
 
   "constants of the published models are those of the definition"_test = [] {
-    const auto scale = [](const char* name) { return graph_named(name).segment(SegmentId::forward).steps[1].dims.scale; };
+    const auto scale = [](const char* name) { return graph_named(name).segment(SegmentId::forward).steps[1].dims->scale; };
     expect(scale("gemma-4-e2b") == 39.25f);
     expect(scale("gemma-4-e4b") == 50.5f);
     expect(scale("gemma-4-12b") == 62.0f);
@@ -191,11 +208,11 @@ const suite<"graphs"> graphs = [] {
     expect(of_31b[2].size() == 64u && near(of_31b[2][1], 0.80584219) && near(of_31b[2][63], 1.2409378e-6)) << "of the DFlash drafter";
     expect(of_e2b[3].size() == 512u && near(of_e2b[3][1], 0.98213731) && near(of_e2b[3][511], 1e-4));
     for (const Step& step : graph_named("gemma-4-e2b").tower(Sense::audio)->segment.steps)
-      if (step.op == Op::local_attention) expect(near(step.dims.scale, 0.12751743) && near(step.dims.scale2, 1.8946361) && step.dims.window == 12);
+      if (step.op == Op::local_attention) expect(near(step.dims->scale, 0.12751743) && near(step.dims->scale2, 1.8946361) && step.dims->window == 12);
     for (const Step& step : graph_named("gemma-4-26b-a4b").segment(SegmentId::forward).steps)
-      if (step.op == Op::residual_norm && step.dims.scaled_output) expect(near(step.dims.scale, 0.018844459));
+      if (step.op == Op::residual_norm && step.dims->scaled_output) expect(near(step.dims->scale, 0.018844459));
     for (const Step& step : graph_named("gemma-4-e2b").segment(SegmentId::forward).steps)
-      if (step.op == Op::ple_inputs) expect(near(step.dims.scale, 0.025515518) && step.dims.scale2 == 16.0f);
+      if (step.op == Op::ple_inputs) expect(near(step.dims->scale, 0.025515518) && step.dims->scale2 == 16.0f);
   };
 
   "pictures and sounds become as many soft tokens as published"_test = [] {
@@ -242,12 +259,12 @@ const suite<"graphs"> graphs = [] {
       const Graph& graph = graph_named(name);
       int sliding = 0, full = 0;
       for (const Step& step : graph.segment(SegmentId::draft).steps) {
-        expect(!step.dims.owns_kv) << name;
+        expect(!step.dims->owns_kv) << name;
         if (step.op != Op::attention) continue;
-        expect(step.dims.kv_layer == (step.dims.window ? source.first : source.second)) << name;
-        expect(step.dims.window == (step.dims.window ? graph.shape.window : 0)) << name;
-        expect(step.dims.kv_heads == graph.shape.layers[step.dims.kv_layer].kv_heads) << name;
-        ++(step.dims.window ? sliding : full);
+        expect(step.dims->kv_layer == (step.dims->window ? source.first : source.second)) << name;
+        expect(step.dims->window == (step.dims->window ? graph.shape.window : 0)) << name;
+        expect(step.dims->kv_heads == graph.shape.layers[step.dims->kv_layer].kv_heads) << name;
+        ++(step.dims->window ? sliding : full);
       }
       expect(sliding == 3 && full == 1) << name;
     }

@@ -39,9 +39,9 @@ inline void run_alone(std::vector<metal::Dispatch> dispatches, int rows) {
 class Stage {
  public:
   Stage(graph::Op op, const graph::Dims& dims, int rows, metal::NumericClass numeric = metal::NumericClass::round)
-      : rows_(rows) {
+      : rows_(rows), dims_(dims) {
     step_.op = op;
-    step_.dims = dims;
+    step_.dims = &dims_;
     params_ = metal::params_of(step_);
     run_.row_count = rows;
     run_.output_count = rows;
@@ -200,6 +200,7 @@ class Stage {
   }
 
   int rows_;
+  const graph::Dims dims_;
   int matrix_count_ = 0;
   graph::Step step_{};
   metal::layout::Step params_{};

@@ -7,8 +7,7 @@ graph::Segment Built::segment_of(Lowered lowered) {
   fuse(lowered);
   Placed& placed = *placed_.emplace_back(std::make_unique<Placed>(place(lowered)));
   for (std::size_t i = 0; i < placed.buffers.size(); ++i) placed.buffers[i].name = placed.buffer_names[i];
-  for (std::size_t i = 0; i < placed.steps.size(); ++i) placed.steps[i].after = placed.after[i];
-  return {placed.buffers, placed.steps, placed.region_bytes};
+  return {placed.buffers, placed.steps, placed.waits, placed.region_bytes};
 }
 
 Built::Built(Model model) : model_(std::move(model)) {
@@ -17,7 +16,7 @@ Built::Built(Model model) : model_(std::move(model)) {
   towers_ = towers_of(model_);
   for (graph::Tower& tower : towers_) tower.segment = segment_of(lower_tower(model_, tower, weights_));
   for (const Slot& slot : weights_.slots)
-    slots_.push_back({slot.name, slot.owner, slot.kind, slot.experts, slot.rows, slot.cols, slot.clipped});
+    slots_.push_back({slot.name, slot.owner, slot.kind, slot.clipped, slot.experts, slot.rows, slot.cols});
   constants_ = model_.constants();
   graph_.name = model_.name;
   graph_.shape = model_.shape;

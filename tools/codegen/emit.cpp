@@ -1,6 +1,7 @@
 // Stage 5: the graph as constexpr C++.
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <string_view>
 
 #include "stages.hpp"
@@ -107,7 +108,22 @@ std::string dims_literal(const Dims& dims) {
   return m.str();
 }
 
-std::string step_literal(const Step& step, const std::string& after) {
+// What steps carry, each once.
+class DimsTable {
+ public:
+  void add(const Segment& segment) {
+    for (const Step& step : segment.steps)
+      if (const std::string text = dims_literal(*step.dims); places_.try_emplace(text, places_.size()).second) rows_ += "  " + text + ",\n";
+  }
+  std::string place_of(const Dims& dims) const { return "&dims[" + std::to_string(places_.at(dims_literal(dims))) + "]"; }
+  const std::string& rows() const { return rows_; }
+
+ private:
+  std::map<std::string, std::size_t> places_;
+  std::string rows_;
+};
+
+std::string step_literal(const Step& step, const std::string& dims) {
   const Step none;
   Members m;
   m.add("op", "Op::" + std::string(name_of(step.op)));
@@ -118,8 +134,9 @@ std::string step_literal(const Step& step, const std::string& after) {
   m.add("weights", step.weights, none.weights);
   m.add("constants", step.constants, none.constants);
   m.add("tap", step.tap, none.tap);
-  m.add("dims", dims_literal(step.dims));
-  if (!after.empty()) m.add("after", after);
+  m.add("first_wait", step.first_wait, none.first_wait);
+  m.add("wait_count", step.wait_count, none.wait_count);
+  m.add("dims", dims);
   return m.str();
 }
 
@@ -219,42 +236,36 @@ std::string audio_literal(const AudioShape& shape) {
   return m.str();
 }
 
-void emit_segment(std::ostream& out, const Segment& segment, const std::string& prefix) {
+void emit_segment(std::ostream& out, const DimsTable& dims, const Segment& segment, const std::string& prefix) {
   out << "constexpr Buffer " << prefix << "_buffers[] = {\n";
   for (const Buffer& buffer : segment.buffers)
     out << "  {" << quoted(buffer.name) << ", " << spelled(buffer.region) << ", " << buffer.row_bytes << ", "
         << buffer.offset << "},\n";
   out << "};\n";
 
-  // All waits in one array; each step holds a piece of it.
-  std::string waits;
-  std::vector<std::string> after;
-  std::size_t at = 0;
-  for (const Step& step : segment.steps) {
-    after.push_back(step.after.empty() ? "" : "std::span(" + prefix + "_after).subspan(" + std::to_string(at) + ", " +
-                                                 std::to_string(step.after.size()) + ")");
-    for (const auto wait : step.after) waits += std::to_string(wait) + ", ";
-    at += step.after.size();
+  if (!segment.waits.empty()) {
+    out << "constexpr std::int16_t " << prefix << "_waits[] = {";
+    for (const std::int16_t wait : segment.waits) out << wait << ", ";
+    out << "};\n";
   }
-  if (at) out << "constexpr std::int16_t " << prefix << "_after[] = {" << waits << "};\n";
   if (segment.steps.empty()) return;
   out << "constexpr Step " << prefix << "_steps[] = {\n";
-  for (std::size_t i = 0; i < segment.steps.size(); ++i)
-    out << "  " << step_literal(segment.steps[i], after[i]) << ",\n";
+  for (const Step& step : segment.steps) out << "  " << step_literal(step, dims.place_of(*step.dims)) << ",\n";
   out << "};\n";
 }
 
 // The segment's tables; returns what they make.
-std::string segment_literal(std::ostream& out, const Segment& segment, const std::string& prefix) {
-  emit_segment(out, segment, prefix);
+std::string segment_literal(std::ostream& out, const DimsTable& dims, const Segment& segment, const std::string& prefix) {
+  emit_segment(out, dims, segment, prefix);
   std::string bytes;
   for (const std::int64_t region_bytes : segment.region_bytes) bytes += literal(region_bytes) + ", ";
-  return "Segment{" + prefix + "_buffers, " + (segment.steps.empty() ? "{}" : prefix + "_steps") + ", {" + bytes + "}}";
+  const auto table = [&](bool empty, const char* name) { return empty ? "{}, " : prefix + name + ", "; };
+  return "Segment{" + prefix + "_buffers, " + table(segment.steps.empty(), "_steps") + table(segment.waits.empty(), "_waits") + "{" + bytes + "}}";
 }
 
-std::string tower_literal(std::ostream& out, const Tower& tower) {
+std::string tower_literal(std::ostream& out, const DimsTable& dims, const Tower& tower) {
   const bool sees = tower.sense == Sense::vision;
-  const std::string segment = segment_literal(out, tower.segment, sees ? "vision" : "audio");
+  const std::string segment = segment_literal(out, dims, tower.segment, sees ? "vision" : "audio");
   Members m;
   m.add("sense", sees ? "Sense::vision" : "Sense::audio");
   if (sees) m.add("vision", vision_literal(tower.vision));
@@ -274,8 +285,8 @@ void emit_graph(std::ostream& out, const Graph& graph, const std::string& symbol
       << "#include \"graph/graph.hpp\"\n\nnamespace lapidary::graph {\nnamespace {\n\n";
   out << "constexpr WeightSlot weights[] = {\n";
   for (const WeightSlot& slot : graph.weights)
-    out << "  {" << quoted(slot.name) << ", " << spelled(slot.owner) << ", " << spelled(slot.kind) << ", " << slot.experts << ", " << slot.rows << ", "
-        << slot.cols << (slot.clipped ? ", true" : "") << "},\n";
+    out << "  {" << quoted(slot.name) << ", " << spelled(slot.owner) << ", " << spelled(slot.kind) << ", " << literal(slot.clipped) << ", "
+        << slot.experts << ", " << slot.rows << ", " << slot.cols << "},\n";
   out << "};\n";
   std::string constants;
   for (std::size_t i = 0; i < graph.constants.size(); ++i) {
@@ -287,11 +298,16 @@ void emit_graph(std::ostream& out, const Graph& graph, const std::string& symbol
   }
   out << "constexpr std::span<const float> constants[] = {" << constants << "};\n";
 
+  DimsTable dims;
+  for (const Segment& segment : graph.segments) dims.add(segment);
+  for (const Tower& tower : graph.towers) dims.add(tower.segment);
+  out << "constexpr Dims dims[] = {\n" << dims.rows() << "};\n";
+
   std::string segments;
   for (int id = 0; id < kSegmentCount; ++id)
-    segments += segment_literal(out, graph.segments[id], std::string(name_of(static_cast<SegmentId>(id)))) + ", ";
+    segments += segment_literal(out, dims, graph.segments[id], std::string(name_of(static_cast<SegmentId>(id)))) + ", ";
   std::string towers;
-  for (const Tower& tower : graph.towers) towers += "  " + tower_literal(out, tower) + ",\n";
+  for (const Tower& tower : graph.towers) towers += "  " + tower_literal(out, dims, tower) + ",\n";
   if (!towers.empty()) out << "constexpr Tower towers[] = {\n" << towers << "};\n";
   if (graph.assistant)
     out << "constexpr AssistantShape assistant = {.text = " << shape_literal(graph.assistant->text)

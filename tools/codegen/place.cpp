@@ -84,8 +84,8 @@ Access access_of(const Step& step) {
   for (const auto id : step.in) if (id != graph::kNone) access.reads.push_back(id);
   for (const auto id : step.out) if (id != graph::kNone) access.writes.push_back(id);
   access.makes_rows = step.op == graph::Op::round_rows;
-  if (reads_kv(step)) access.kv_read = step.dims.kv_layer;
-  if (writes_kv(step)) access.kv_write = step.dims.kv_layer;
+  if (reads_kv(step)) access.kv_read = step.dims->kv_layer;
+  if (writes_kv(step)) access.kv_write = step.dims->kv_layer;
   return access;
 }
 
@@ -124,6 +124,20 @@ std::vector<std::vector<std::int16_t>> dependencies(const std::vector<Step>& ste
   return result;
 }
 
+// Values that lie at the same place under the same name, as those of different layers do, are one buffer.
+graph::BufferId buffer_for(Placed& placed, const Value& value, std::int64_t offset) {
+  std::size_t id = 0;
+  for (; id < placed.buffers.size(); ++id) {
+    const Buffer& buffer = placed.buffers[id];
+    if (placed.buffer_names[id] == value.name && buffer.region == value.region && buffer.row_bytes == value.row_bytes && buffer.offset == offset) break;
+  }
+  if (id == placed.buffers.size()) {
+    placed.buffers.push_back({{}, value.region, value.row_bytes, offset});
+    placed.buffer_names.push_back(value.name);
+  }
+  return static_cast<graph::BufferId>(id);
+}
+
 template <class Ids, class From>
 void fill(Ids& ids, const std::vector<From>& from, const std::vector<graph::BufferId>& buffer_of) {
   assert(from.size() <= ids.size());
@@ -140,10 +154,7 @@ Placed place(const Lowered& lowered) {
   std::vector<graph::BufferId> buffer_of(lowered.values.size(), graph::kNone);
   for (std::size_t value = 0; value < lowered.values.size(); ++value) {
     if (lives[value].first < 0) continue;
-    buffer_of[value] = static_cast<graph::BufferId>(placed.buffers.size());
-    const Value& v = lowered.values[value];
-    placed.buffers.push_back({{}, v.region, v.row_bytes, placement.offsets[value]});
-    placed.buffer_names.push_back(v.name);
+    buffer_of[value] = buffer_for(placed, lowered.values[value], placement.offsets[value]);
   }
   placed.region_bytes = placement.region_bytes;
 
@@ -158,10 +169,15 @@ Placed place(const Lowered& lowered) {
     std::copy(node.weights.begin(), node.weights.end(), step.weights.begin());
     step.constants = node.constants;
     step.tap = node.tap;
-    step.dims = node.dims;
+    step.dims = &placed.dims.emplace_back(node.dims);
     placed.steps.push_back(step);
   }
-  placed.after = dependencies(placed.steps, placed.buffers);
+  const std::vector<std::vector<std::int16_t>> waits = dependencies(placed.steps, placed.buffers);
+  for (std::size_t i = 0; i < waits.size(); ++i) {
+    placed.steps[i].first_wait = static_cast<std::uint16_t>(placed.waits.size());
+    placed.steps[i].wait_count = static_cast<std::uint16_t>(waits[i].size());
+    placed.waits.insert(placed.waits.end(), waits[i].begin(), waits[i].end());
+  }
   return placed;
 }
 

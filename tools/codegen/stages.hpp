@@ -3,6 +3,7 @@
 //   offsets and dependencies   emit: everything -> constexpr C++
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -92,8 +93,9 @@ struct Weights {
 
 struct Placed {
   std::vector<graph::Buffer> buffers;
-  std::vector<graph::Step> steps;  // without `after`
-  std::vector<std::vector<std::int16_t>> after;
+  std::vector<graph::Step> steps;
+  std::deque<graph::Dims> dims;    // theirs
+  std::vector<std::int16_t> waits;
   std::vector<std::string> buffer_names;
   std::array<std::int64_t, graph::kRegionCount> region_bytes{};
 };

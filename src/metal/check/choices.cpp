@@ -207,15 +207,16 @@ bool equal(const graph::Row& a, const graph::Row& b) {
 // A step over a state: in its second session, so that the first must stay as it is.
 struct StateStep {
   Workbench& bench;
+  graph::Dims dims{};
   graph::Step step{};
   layout::Step params{};
   layout::Run run{};
   BoundStep bound{};
 
-  StateStep(Workbench& on, Op op, graph::RowSet rows, int row_count, const graph::Dims& dims = {}) : bench(on) {
+  StateStep(Workbench& on, Op op, graph::RowSet rows, int row_count, const graph::Dims& d = {}) : bench(on), dims(d) {
     step.op = op;
     step.rows = rows;
-    step.dims = dims;
+    step.dims = &dims;
     params = params_of(step);
     run.slot = run.seats[0].slot = 1;
     run.seat_count = 1;

@@ -49,10 +49,10 @@ void Expected::ids(const std::vector<std::int32_t>& all) {
   is_id.resize(values.size(), true);
 }
 
-Trial::Trial(Workbench& bench, graph::Op op, const graph::Dims& d, int rows, NumericClass numeric) : bench_(bench) {
+Trial::Trial(Workbench& bench, graph::Op op, const graph::Dims& dims, int rows, NumericClass numeric) : bench_(bench), dims_(dims) {
   for (int r = 0; r < rows; ++r) table.push_back({.slot = 0, .position = r, .token = r, .block_end = r});
   step_.op = op;
-  step_.dims = d;
+  step_.dims = &dims_;
   bound.step = &step_;
   bound.numeric = numeric;
   params = params_of(step_);

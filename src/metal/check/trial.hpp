@@ -90,6 +90,7 @@ class Trial {
   };
 
   Workbench& bench_;
+  const graph::Dims dims_;
   graph::Step step_{};
   int matrix_count_ = 0;
   bool in_place_ = false;
