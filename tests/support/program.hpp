@@ -28,7 +28,11 @@ inline Outcome shell(const std::string& command) {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_all(folder.path("out")), read_all(folder.path("err"))};
 }
 
+// What is tested: the program of this build, or a gem of pebble. A gem is not asked for another model, nor for what it says otherwise.
+inline const char* const kGem = std::getenv("TESTED_GEM");
+inline const std::string kProgram = kGem ? kGem : LAPIDARY_PROGRAM;
+
 // `arguments` go through the shell.
-inline Outcome lapidary(const std::string& arguments) { return shell(std::string(LAPIDARY_PROGRAM) + " " + arguments); }
+inline Outcome lapidary(const std::string& arguments) { return shell(kProgram + " " + arguments); }
 
 }  // namespace lapidary::test

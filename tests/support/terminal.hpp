@@ -23,7 +23,7 @@ namespace lapidary::test {
 class Terminal {
  public:
   explicit Terminal(const std::string& arguments, const char* kind = "xterm")
-      : Terminal(Script{std::string("exec ") + LAPIDARY_PROGRAM + " " + arguments}, kind) {}
+      : Terminal(Script{"exec " + kProgram + " " + arguments}, kind) {}
 
   struct Script {
     std::string text;            // for the shell
