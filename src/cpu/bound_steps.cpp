@@ -18,14 +18,15 @@ namespace {
 void repack(const link::Program& program, const Q8Kernels& kernels, const ScaleCopies& copies, Part part, std::uint32_t* scales) {
   for (std::size_t i = static_cast<std::size_t>(part.index); i < copies.list.size(); i += static_cast<std::size_t>(part.count)) {
     const ScaleCopy& copy = copies.list[i];
-    interleave_scales(kernels, program.matrices[copy.weight], copy.expert, scales + copy.offset_words);
+    const link::Matrix& matrix = program.matrices[copy.weight];
+    if (matrix.values) interleave_scales(kernels, matrix, copy.expert, scales + copy.offset_words);
   }
 }
 
 // Empty where none were prepared, or for other instructions.
 std::span<const std::byte> prepared_scales(const link::Program& program, const Instructions& instructions) {
   const std::span<const std::byte> bytes = program.prepared.bytes;
-  const bool fits = program.prepared.kind == instructions.name && bytes.size() >= q8_scale_bytes(program, *instructions.products);
+  const bool fits = program.prepared.kind == instructions.name && bytes.size() == q8_scale_bytes(program, *instructions.products);
   return fits ? bytes : std::span<const std::byte>();
 }
 
@@ -106,13 +107,8 @@ void BoundSteps::repack_scales(Team& team) {
   if (copies.list.empty()) return;
   const std::span<const std::byte> prepared = prepared_scales(program_, instructions_);
   const auto* scales = reinterpret_cast<const std::uint32_t*>(prepared.empty() ? scales_.data() : prepared.data());
-  // An assistant that is left out has its place before the DFlash drafter's all the same.
-  const std::size_t left_out = prepared.empty() ? 0 : prepared.size() / sizeof(std::uint32_t) - copies.words;
-  for (std::size_t i = 0; i < copies.list.size(); ++i) {
-    const ScaleCopy& copy = copies.list[i];
-    const std::size_t at = copy.offset_words + (i < copies.block_begin ? 0 : left_out);
-    if (copy.expert == 0) q8_matrices_[copy.weight] = Q8Matrix(kernels, program_.matrices[copy.weight], scales + at);
-  }
+  for (const ScaleCopy& copy : copies.list)
+    if (copy.expert == 0) q8_matrices_[copy.weight] = Q8Matrix(kernels, program_.matrices[copy.weight], scales + copy.offset_words);
   if (!prepared.empty()) return;
   team.run([&](Part part) {
     repack(program_, kernels, copies, part, reinterpret_cast<std::uint32_t*>(scales_.data()));

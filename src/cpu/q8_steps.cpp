@@ -28,28 +28,20 @@ Q8RoomSize q8_room_size(const link::Program& program) {
   return room;
 }
 
-// Those of drafts come last: without a drafter the others lie where they would with one.
 ScaleCopies scale_copies(const link::Program& program, const Q8Kernels& kernels) {
   ScaleCopies copies;
   std::vector<bool> seen(program.matrices.size());
-  const auto add = [&](const graph::Step& step) {
-    if (!is_q8(program, step)) return;
-    for (const graph::WeightId id : step.weights) {
-      if (id == graph::kNone || seen[id]) continue;
-      seen[id] = true;
-      const link::Matrix& matrix = program.matrices[id];
-      for (int expert = 0; expert < std::max(1, matrix.experts); ++expert, copies.words += scale_words(kernels, matrix))
-        copies.list.push_back({id, expert, copies.words});
+  for (const graph::Segment& segment : program.graph->segments)
+    for (const graph::Step& step : segment.steps) {
+      if (!is_q8(program, step)) continue;
+      for (const graph::WeightId id : step.weights) {
+        if (id == graph::kNone || seen[id]) continue;
+        seen[id] = true;
+        const link::Matrix& matrix = program.matrices[id];
+        for (int expert = 0; expert < std::max(1, matrix.experts); ++expert, copies.words += scale_words(kernels, matrix))
+          copies.list.push_back({id, expert, copies.words});
+      }
     }
-  };
-  using graph::SegmentId;
-  const auto add_all = [&](std::initializer_list<SegmentId> segments) {
-    for (const SegmentId id : segments)
-      for (const graph::Step& step : program.graph->segment(id).steps) add(step);
-  };
-  add_all({SegmentId::prefill, SegmentId::prefill_all, SegmentId::forward, SegmentId::head, SegmentId::select, SegmentId::draft});
-  copies.block_begin = copies.list.size();
-  add_all({SegmentId::extend, SegmentId::catch_up, SegmentId::block});
   return copies;
 }
 

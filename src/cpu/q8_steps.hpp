@@ -32,7 +32,6 @@ struct ScaleCopy {
 struct ScaleCopies {
   std::vector<ScaleCopy> list;  // by weight, its experts in order
   std::size_t words = 0;        // of 4 bytes
-  std::size_t block_begin = 0;  // in the list: from here on those that only the DFlash drafter multiplies with
 };
 ScaleCopies scale_copies(const link::Program& program, const Q8Kernels& kernels);
 std::size_t q8_scale_bytes(const link::Program& program, const Q8Kernels& kernels);

@@ -88,7 +88,8 @@ std::int64_t bytes_per_row(const Program& program, const graph::Step& step, grap
     return std::int64_t{slot.rows} * slot.cols * std::int64_t{sizeof(float)};
   const std::int64_t listed = std::int64_t{step.dims->experts_used} * step.dims->n[0];  // tokens of cluster_logits
   if (slot.kind == WeightClass::ids) return listed * std::int64_t{sizeof(std::int32_t)};
-  const auto total = static_cast<std::int64_t>(program.matrices[id].total_bytes());
+  const Matrix& matrix = program.matrices[id];
+  const auto total = static_cast<std::int64_t>(matrix.values ? matrix.total_bytes() : 0);
   const graph::Reads reads = info_of(step.op).reads;
   if (reads == graph::Reads::listed) return total / slot.rows * listed;
   if (reads == graph::Reads::row) return total / slot.rows;

@@ -38,7 +38,7 @@ struct Program {
   BackendOptions backend_options{};
   Numeric numeric = Numeric::exact;
   MemoryPlan plan;
-  std::vector<Matrix> matrices;          // by WeightId; empty for vectors and for what towers have
+  std::vector<Matrix> matrices;          // by WeightId; without values for vectors, what towers have and drafters that are left out
   std::vector<const float*> vectors;     // by WeightId; null for all but vectors
   std::vector<const std::int32_t*> ids;  // by WeightId; null for all but ids
   std::unique_ptr<float[]> constants;    // what `vectors` points into, where that is not mapped

@@ -74,7 +74,8 @@ Program link(const Manifest& manifest, const GemBytes& bytes, Drafters wanted, c
                                   drafter(manifest.dflash, wanted.dflash));
   for_each_weight(manifest, bytes, [&](const graph::WeightSlot& slot, const Placed& placed) {
     const bool here = !is_tower(slot.owner);
-    program.matrices.push_back(here && program.drafters().has(slot.owner) ? placed.matrix : Matrix{});
+    Matrix& matrix = program.matrices.emplace_back(here ? placed.matrix : Matrix{});
+    if (!program.drafters().has(slot.owner)) matrix.values = nullptr;  // what was prepared of it keeps its place
     program.vectors.push_back(here ? placed.vector : nullptr);
     program.ids.push_back(placed.ids);
   });
