@@ -193,7 +193,7 @@ class CodedAttention {
         for (int i = 0; i < mine.end; ++i) {
           const float before = std::exchange(max, std::max(max, room.most[i][head]));
           if (i < mine.begin) continue;
-          room.keep[i][head] = numeric::exp(before - max);
+          room.keep[i][head] = numeric::exp_negative(before - max);
           room.sums[i][head] = weigh(room.scores[i][head], max);
           round_weights<Pairs>(tiles, chunk.begin + i, head, room.scores[i][head], weights_in(room, i));
         }

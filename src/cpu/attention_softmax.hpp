@@ -27,7 +27,7 @@ namespace lapidary::cpu {
 // Scores to probabilities, up to the final division; returns their sum. s: [kTile]
 [[gnu::always_inline]] inline float weigh(float* s, float max) {
   LAPIDARY_SIDE_BY_SIDE
-  for (int i = 0; i < graph::kTile; ++i) s[i] = numeric::exp(s[i] - max);
+  for (int i = 0; i < graph::kTile; ++i) s[i] = numeric::exp_negative(s[i] - max);
   Vec sum = Vec::broadcast(0.0f);
   for (int i = 0; i < graph::kTile; i += kLanes) sum = sum + Vec::load(s + i);
   float lanes[kLanes];
@@ -42,7 +42,7 @@ namespace lapidary::cpu {
   float before[kMost];
   for (int head = 0; head < heads; ++head) before[head] = std::exchange(max[head], std::max(max[head], find_most(scores[head], begin, end)));
   LAPIDARY_SIDE_BY_SIDE
-  for (int head = 0; head < heads; ++head) keep[head] = numeric::exp(before[head] - max[head]);
+  for (int head = 0; head < heads; ++head) keep[head] = numeric::exp_negative(before[head] - max[head]);
   for (int head = 0; head < heads; ++head) sum[head] = numeric::fused(sum[head], keep[head], weigh(scores[head], max[head]));
 }
 

@@ -73,6 +73,13 @@ struct ExpParts {
   return (1.0f + parts.fraction) * power_of_two(half) * power_of_two(parts.exponent - half);
 }
 
+// x <= 0. The same bits, but 0 for what is below 2^-126.
+[[gnu::always_inline]] inline float exp_negative(float x) {
+  x = x < -88.0f ? -88.0f : x;
+  const ExpParts parts = split_exp(x);
+  return (1.0f + parts.fraction) * power_of_two(parts.exponent);  // the bits of 2^-127 are those of 0
+}
+
 // x > 0 and not subnormal. Accurate relative to the result, also near 1.
 [[gnu::always_inline]] inline float log(float x) {
   constexpr std::uint32_t kRootHalf = 0x3f3504f3;  // the bits of sqrt(1/2)

@@ -1,12 +1,16 @@
 // Attention of the fast mode, in every way this processor can: near its definition, the same bits for a row in any company,
 // blind to what it may not see.
+#include <bit>
 #include <boost/ut.hpp>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 
 #include "cpu/attention_bf16.hpp"
 #include "cpu/instructions.hpp"
 #include "cpu/kernel_rows.hpp"
+#include "numeric/math.hpp"
 #include "reference/attention.hpp"
 #include "support/emulated.hpp"
 
@@ -249,6 +253,13 @@ const suite<"bf16 attention"> bf16_attention = [] {
       expect(numeric::to_bf16(x) == bits) << x;
     expect(std::isnan(numeric::from_bf16(numeric::to_bf16(NAN))));
     expect(numeric::from_bf16(0x3f82) == 1.015625f);
+  };
+
+  "exponentials of what is not above 0 have the same bits, down to normal numbers"_test = [] {
+    const auto bits_of = [](float x) { return std::bit_cast<std::uint32_t>(x); };
+    for (float x = 0.0f; x > -87.0f; x -= 0.00390625f * 0.7f) expect(bits_of(numeric::exp_negative(x)) == bits_of(numeric::exp(x))) << x;
+    for (const float x : {-88.0f, -100.0f, -1e30f, -std::numeric_limits<float>::infinity()}) expect(bits_of(numeric::exp_negative(x)) == 0u) << x;
+    expect(std::isnan(numeric::exp_negative(std::numeric_limits<float>::quiet_NaN())));
   };
 
   "every place of the cache is another one"_test = [] {
