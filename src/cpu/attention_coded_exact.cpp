@@ -24,6 +24,11 @@ struct Heads {
   static void score(CodeLines lines, const float* q, int n, Soon soon, Done done) {
     multiply(lines, q, n, soon, done);
   }
+  template <class Soon, class Done>
+  static void score_turned(const std::int8_t* block, const float* q, int n, Soon soon, Done done) {
+    std::int8_t made[8 * kMaxHeadDim];
+    multiply(turn_block(block, n, made), q, n, soon, done);
+  }
   // out: [head][8]
   template <class Soon>
   static void mix(CodeLines lines, const float* p, Soon soon, const float* keep, const float* steps, float* out) {

@@ -33,36 +33,17 @@ struct Heads {
     return step;
   }
 
-  // All products with the high bytes, shifted, then all with the low ones.
   template <class Soon, class Done>
   [[gnu::always_inline]] static void score(CodeLines lines, const std::int8_t* q, int n, Soon soon, Done done) {
-    int32x4_t all[Pairs][4];  // [2 heads][2 rows]
-    for (auto& of_pair : all)
-      for (int32x4_t& sum : of_pair) sum = vdupq_n_s32(0);
-    const auto add = [&](int half) __attribute__((always_inline)) {
-      const std::int8_t* at = lines.data;
-      const std::int8_t* f = q + half * Pairs * 16;
-#pragma clang loop unroll_count(2)
-      for (int i = 0; i < n; ++i, at += lines.stride, f += 2 * Pairs * 16) {
-        if (half == 0) soon(i);
-        int8x16_t rows[4];
-        for (int j = 0; j < 4; ++j) rows[j] = vld1q_s8(at + j * 16);
-        for (int pair = 0; pair < Pairs; ++pair) {
-          const int8x16_t factor = vld1q_s8(f + pair * 16);
-          for (int j = 0; j < 4; ++j) all[pair][j] = vmmlaq_s32(all[pair][j], factor, rows[j]);
-        }
-      }
+    const auto rows = [=](int i, int half) __attribute__((always_inline)) {
+      const std::int8_t* at = lines.data + i * lines.stride + half * 32;
+      return HalfLine{{load(at), load(at + 16)}};
     };
-    add(0);
-    for (auto& of_pair : all)
-      for (int32x4_t& sum : of_pair) sum = vshlq_n_s32(sum, 7);
-    add(1);
-    for (int pair = 0; pair < Pairs; ++pair) {
-      int64x2_t rows[4];
-      for (int j = 0; j < 4; ++j) rows[j] = vreinterpretq_s64_s32(all[pair][j]);
-      done(2 * pair, to_floats(vzip1q_s64(rows[0], rows[1]), vzip1q_s64(rows[2], rows[3])));
-      done(2 * pair + 1, to_floats(vzip2q_s64(rows[0], rows[1]), vzip2q_s64(rows[2], rows[3])));
-    }
+    multiply(rows, q, n, soon, done);
+  }
+  template <class Soon, class Done>
+  [[gnu::always_inline]] static void score_turned(const std::int8_t* block, const std::int8_t* q, int n, Soon soon, Done done) {
+    multiply([=](int i, int half) __attribute__((always_inline)) { return turn_around(block + i * 64, half); }, q, n, soon, done);
   }
 
   // Sums of 22 bits begin at kRound, and so are numbers without being converted. out: [pair][4][2 heads][2 elements]
@@ -94,6 +75,43 @@ struct Heads {
   static int place(int head, int i) { return (head / 2 * 4 + i / 2) * 4 + head % 2 * 2 + i % 2; }
 
  private:
+  // Half of the positions for all heads, then the other half. Rows are made one step before they are multiplied: products that wait for
+  // them would leave no room for what makes the next ones.
+  template <class Rows, class Soon, class Done>
+  [[gnu::always_inline]] static void multiply(Rows rows, const std::int8_t* q, int n, Soon soon, Done done) {
+    std::int32_t sums[2 * Pairs][8];
+    const auto add = [&](int half) __attribute__((always_inline)) {
+      int32x4_t high[Pairs][2], low[Pairs][2];  // [2 heads][2 positions]
+      for (int pair = 0; pair < Pairs; ++pair)
+        for (int j = 0; j < 2; ++j) high[pair][j] = low[pair][j] = vdupq_n_s32(0);
+      const std::int8_t* f = q;
+      HalfLine next = rows(0, half);
+#pragma clang loop unroll_count(2)
+      for (int i = 0; i < n; ++i, f += 2 * Pairs * 16) {
+        if (half == 0) soon(i);
+        const HalfLine now = std::exchange(next, rows(i + 1, half));
+        for (int pair = 0; pair < Pairs; ++pair) {
+          const int8x16_t high_factor = vld1q_s8(f + pair * 16), low_factor = vld1q_s8(f + (Pairs + pair) * 16);
+          for (int j = 0; j < 2; ++j) {
+            const auto row = std::bit_cast<int8x16_t>(now.rows[j]);
+            high[pair][j] = vmmlaq_s32(high[pair][j], high_factor, row);
+            low[pair][j] = vmmlaq_s32(low[pair][j], low_factor, row);
+          }
+        }
+      }
+      for (int pair = 0; pair < Pairs; ++pair) {
+        int64x2_t all[2];
+        for (int j = 0; j < 2; ++j) all[j] = vreinterpretq_s64_s32(vmlaq_n_s32(low[pair][j], high[pair][j], 128));
+        vst1q_s32(sums[2 * pair] + half * 4, vreinterpretq_s32_s64(vzip1q_s64(all[0], all[1])));
+        vst1q_s32(sums[2 * pair + 1] + half * 4, vreinterpretq_s32_s64(vzip2q_s64(all[0], all[1])));
+      }
+    };
+    add(0);
+    add(1);
+    for (int head = 0; head < 2 * Pairs; ++head)
+      done(head, Vec{{vcvtq_f32_s32(vld1q_s32(sums[head])), vcvtq_f32_s32(vld1q_s32(sums[head] + 4))}});
+  }
+
   static const std::uint8_t* weights_of(const std::int8_t* p) { return reinterpret_cast<const std::uint8_t*>(p); }
   static std::uint8_t* weights_of(std::int8_t* p) { return reinterpret_cast<std::uint8_t*>(p); }
 
@@ -101,10 +119,6 @@ struct Heads {
   [[gnu::always_inline]] static float32x4_t of_two(const float* x) {
     const float32x4_t two = vcombine_f32(vld1_f32(x), vld1_f32(x));
     return vzip1q_f32(two, two);
-  }
-
-  static Vec to_floats(int64x2_t low, int64x2_t high) {
-    return {{vcvtq_f32_s32(vreinterpretq_s32_s64(low)), vcvtq_f32_s32(vreinterpretq_s32_s64(high))}};
   }
 };
 

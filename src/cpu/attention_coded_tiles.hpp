@@ -7,6 +7,8 @@
 //   round_weights(head, from, to)        the same for a tile of probabilities
 //   score(lines, q, n, soon, done)       q . codes of 8 positions, n eighths of the elements: calls soon(i) when it reads eighth i, to
 //                                        ask for what comes soon, and done(head, sums) in the end
+//   score_turned(block, q, n, soon, done)
+//                                        the same of a block of values; both may read an eighth more
 //   mix(lines, p, soon, keep, steps, out)
 //                                        out = out * keep + p . codes * step for 8 elements of a tile; out: of all heads, in an order of
 //                                        its own; keep, steps: [head]
@@ -91,6 +93,42 @@ struct Largest {
   };
 }
 
+using Bytes = std::uint8_t __attribute__((vector_size(16)));
+[[gnu::always_inline]] inline Bytes load(const std::int8_t* at) {
+  Bytes bytes;
+  std::memcpy(&bytes, at, sizeof bytes);
+  return bytes;
+}
+[[gnu::always_inline]] inline void store(std::int8_t* at, Bytes bytes) { std::memcpy(at, &bytes, sizeof bytes); }
+
+// Codes of 8 columns, rows 0 to 3 or 4 to 7.
+struct HalfLine {
+  Bytes rows[2];  // of two
+};
+// Half of the positions of 8 elements of a block of values, in the order of keys.
+[[gnu::always_inline]] inline HalfLine turn_around(const std::int8_t* eighth, int half) {
+  Bytes two[4];  // elements
+  for (int j = 0; j < 4; ++j) two[j] = load(eighth + j * 16);
+  // Every second word of 4 bytes: those positions of 4 elements.
+  const auto words_of = [half](Bytes a, Bytes b) __attribute__((always_inline)) {
+    return half == 0 ? __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27)
+                     : __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+  };
+  const Bytes a = words_of(two[0], two[1]), b = words_of(two[2], two[3]);
+  // Bytes 0 of all words, then bytes 1; bytes 2, then 3.
+  return {{__builtin_shufflevector(a, b, 0, 4, 8, 12, 16, 20, 24, 28, 1, 5, 9, 13, 17, 21, 25, 29),
+           __builtin_shufflevector(a, b, 2, 6, 10, 14, 18, 22, 26, 30, 3, 7, 11, 15, 19, 23, 27, 31)}};
+}
+// A block of values in the order of keys. made: [n][8 positions][8]
+[[gnu::always_inline]] inline CodeLines turn_block(const std::int8_t* block, int n, std::int8_t* made) {
+  for (int i = 0; i < n; ++i)
+    for (int half = 0; half < 2; ++half) {
+      const HalfLine turned = turn_around(block + i * 64, half);
+      for (int j = 0; j < 2; ++j) store(made + i * 64 + half * 32 + j * 16, turned.rows[j]);
+    }
+  return {made, 64};
+}
+
 // What ways have in common whose factors are words, [n / 8][head][8]. Such a way is a Heads that has
 //   multiply(lines, factors, n, soon, done)
 // for scores and mixtures alike.
@@ -115,6 +153,11 @@ struct WordHeads {
   template <class Soon, class Done>
   static void score(CodeLines lines, const std::int16_t* q, int n, Soon soon, Done done) {
     Way::multiply(lines, q, n, soon, done);
+  }
+  template <class Soon, class Done>
+  static void score_turned(const std::int8_t* block, const std::int16_t* q, int n, Soon soon, Done done) {
+    std::int8_t made[8 * kMaxHeadDim];
+    Way::multiply(turn_block(block, n, made), q, n, soon, done);
   }
   // out: [head][8]
   template <class Soon>
@@ -226,7 +269,6 @@ class CodedAttention {
 
  private:
   static constexpr int kTile = graph::kTile, kBlock = KvCacheCoded::kBlock, kHeads = AttentionJob::kMaxHeads;
-  using Bytes = std::uint8_t __attribute__((vector_size(16)));
   using Factor = typename Heads<1>::Factor;
   static constexpr int kMostFactors = kHeads * Heads<1>::kFactors;  // of an element, for all heads
 
@@ -298,16 +340,11 @@ class CodedAttention {
       const auto fetch_values = [&](int i) __attribute__((always_inline)) {
         fetch(next_values.codes() + (block * (d / 8) + i) * part_bytes);
       };
-      alignas(64) std::int8_t made[kBlock * kMaxHeadDim];
-      bool is_made = false;
+      const std::int8_t* codes = values.codes() + at * values.code_bytes;
+      alignas(64) std::int8_t unpacked[kBlock * kMaxHeadDim + 64];
+      if (cache.stores.one && q4) codes = unpack_block(codes, d, unpacked);
       for (std::size_t job = 0; job < jobs.size(); ++job) {
         if (!Tiles{jobs[job], cache}.has_block(tile, block)) continue;
-        if (cache.stores.one && !std::exchange(is_made, true)) {
-          const std::int8_t* codes = values.codes() + at * values.code_bytes;
-          alignas(64) std::int8_t unpacked[kBlock * kMaxHeadDim];
-          if (q4) unpack_block(codes, d, unpacked);
-          turn_around(q4 ? unpacked : codes, d, made);
-        }
         with_pairs(jobs[job], [&]<int Pairs>() {
           const Queries& query = queries[job];
           const auto put = [&](const float* steps, Vec scale) __attribute__((always_inline)) {
@@ -317,7 +354,7 @@ class CodedAttention {
           };
           const CodeLines lines{keys.codes() + at * size, 64};
           if (!cache.stores.one) return Heads<Pairs>::score(lines, query.all, d / 8, fetch_keys, put(query.steps, key_scale));
-          Heads<Pairs>::score({made, 64}, query.all, d / 8, fetch_values, put(query.steps, value_scale));
+          Heads<Pairs>::score_turned(codes, query.all, d / 8, fetch_values, put(query.steps, value_scale));
           const auto add = [&](int head, Vec sums) __attribute__((always_inline)) {
             float* to = scores[job][head] + at;
             (Vec::load(to) + sums * Vec::broadcast(query.turned_steps[head]) * key_scale).store(to);
@@ -377,13 +414,6 @@ class CodedAttention {
     }
   }
 
-  [[gnu::always_inline]] static Bytes load(const std::int8_t* at) {
-    Bytes bytes;
-    std::memcpy(&bytes, at, sizeof bytes);
-    return bytes;
-  }
-  [[gnu::always_inline]] static void store(std::int8_t* at, Bytes bytes) { std::memcpy(at, &bytes, sizeof bytes); }
-
   // Nibbles to codes.
   [[gnu::always_inline]] static Bytes codes_of(Bytes nibbles) {
 #if defined(__aarch64__)
@@ -408,40 +438,13 @@ class CodedAttention {
     }
   }
   // A block of nibbles, in the order of q8.
-  static void unpack_block(const std::int8_t* block, int d, std::int8_t* to) {
+  static const std::int8_t* unpack_block(const std::int8_t* block, int d, std::int8_t* to) {
     for (int i = 0; i < d * 4; i += 16) {
       const Bytes bytes = load(block + i);
       store(to + i, codes_of(bytes & 15));
       store(to + d * 4 + i, codes_of(bytes >> 4));
     }
-  }
-
-  // Values of a block in the order of keys. to: [d / 8][8 positions][8]
-  static void turn_around(const std::int8_t* block, int d, std::int8_t* to) {
-    for (int i = 0; i < d * 8; i += 64) {
-      Bytes rows[4];  // of two elements
-      for (int j = 0; j < 4; ++j) rows[j] = load(block + i + j * 16);
-      const Bytes low[2] = {low_words(rows[0], rows[1]), low_words(rows[2], rows[3])};     // of 4 elements each, positions 0 to 3
-      const Bytes high[2] = {high_words(rows[0], rows[1]), high_words(rows[2], rows[3])};  // 4 to 7
-      store(to + i, first_columns(low[0], low[1]));
-      store(to + i + 16, last_columns(low[0], low[1]));
-      store(to + i + 32, first_columns(high[0], high[1]));
-      store(to + i + 48, last_columns(high[0], high[1]));
-    }
-  }
-  // Every second word of 4 bytes.
-  static Bytes low_words(Bytes a, Bytes b) {
-    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
-  }
-  static Bytes high_words(Bytes a, Bytes b) {
-    return __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
-  }
-  // Bytes 0 of all words, then bytes 1; bytes 2, then 3.
-  static Bytes first_columns(Bytes a, Bytes b) {
-    return __builtin_shufflevector(a, b, 0, 4, 8, 12, 16, 20, 24, 28, 1, 5, 9, 13, 17, 21, 25, 29);
-  }
-  static Bytes last_columns(Bytes a, Bytes b) {
-    return __builtin_shufflevector(a, b, 2, 6, 10, 14, 18, 22, 26, 30, 3, 7, 11, 15, 19, 23, 27, 31);
+    return to;
   }
 
   static void fetch(const std::int8_t* at) { __builtin_prefetch(at, 0, 2); }

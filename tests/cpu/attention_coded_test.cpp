@@ -143,7 +143,7 @@ const suite<"coded attention"> coded_attention = [] {
   // Whole numbers have one sum; what is left is float32 in one order, and every processor of this family fuses.
   "every way of the fast mode gives the same bits"_test = [&] {
     Random random(8);
-    for (const Shape& shape : {Shape{{5, 1, 128}, 16, KvCode::q4}, {{8, 2, 64}, 0, KvCode::q8}}) {
+    for (const Shape& shape : {Shape{{5, 1, 128}, 16, KvCode::q4}, {{8, 2, 64}, 0, KvCode::q8}, {{8, 1, 512}, 128, KvCode::q8}}) {
       Cache cache(shape, 200);
       cache.fill(random, 200);
       const FloatRows q = random_rows(random, 3, shape.heads.heads * shape.heads.head_dim);
