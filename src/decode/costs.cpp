@@ -11,9 +11,11 @@ namespace {
 constexpr double kFirstNoise = 0.02, kLeastNoise = 2e-3, kMostNoise = 0.1;
 constexpr double kNoiseBlend = 1.0 / 16;  // the weight of a new round's
 constexpr double kJitter = 0.25;          // of the noise: what has passed by the next round
-constexpr double kUnseen = 1e6;           // variance of what was never seen
+constexpr double kNoStep = 1e6;           // variance of what a step takes before the first round
+constexpr double kUnseen = 10;            // variance of what a width costs before its first round
+constexpr double kLikelyRow = 0.3;        // one row more, in steps, where no plain round says what a step takes
 constexpr double kAging = 1e-4;           // variance that what a width costs gains with every token
-constexpr double kStale = 0.4;            // variance of what is not known any more
+constexpr double kStale = 0.4;            // variance of what a round takes that is not known any more
 constexpr double kUnsure = 0.01;          // variance of the width in use: time for a plain round
 constexpr double kSurprise = 0.4;         // a round that takes longer than expected is believed to take half as long again at most
 constexpr double kDrifted = 0.1;          // what a step takes, since the last plain round: time for another one
@@ -39,13 +41,19 @@ RoundCosts::RoundCosts(const std::vector<SourceCost>& sources) : noise_(kFirstNo
   assert(sources.size() <= sources_.size());
   std::ranges::copy(sources, sources_.begin());
   for (std::size_t s = 0; s < sources.size(); ++s) drafts_[s].run_steps = sources[s].run_steps;
-  covariance_[kStep][kStep] = kUnseen;
-  for (int width = 2; width < kCosts; ++width) forget(width);
+  covariance_[kStep][kStep] = kNoStep;
+  for (int width = 2; width < kCosts; ++width) {
+    mean_[width] = std::log(1 + kLikelyRow * (width - 1));
+    covariance_[width][width] = kUnseen;
+  }
 }
 
-double RoundCosts::step_s() const { return count_[1] > 0 ? std::exp(mean_[kStep]) : 0; }
+double RoundCosts::step_s() const { return is_new_ ? 0 : std::exp(mean_[kStep]); }
 
-bool RoundCosts::known(int width) const { return count_[width] >= kSettled && covariance_[width][width] < kStale; }
+bool RoundCosts::known(int width) const {
+  const double variance = covariance_[kStep][kStep] + 2 * covariance_[kStep][width] + covariance_[width][width];
+  return count_[width] >= kSettled && variance < kStale;
+}
 
 bool RoundCosts::plain_is_due() const {
   if (!known(1) || since_plain_ >= kPlainInterval) return true;
@@ -113,7 +121,7 @@ double RoundCosts::steps_of(int source, int k, double draft_s, double verify_s) 
 }
 
 void RoundCosts::observe_drafts(int source, int k, double draft_s) {
-  if (count_[1] == 0) return;
+  if (is_new_) return;
   DraftCost& cost = drafts_[source];
   const double more_steps = draft_s / runs(source, k) / step_s() - cost.run_steps;
   cost.run_steps += cost.seen ? std::min(kDraftBlend * more_steps, kDraftGrowth * cost.run_steps + kDraftSlackSteps) : more_steps;
@@ -122,26 +130,26 @@ void RoundCosts::observe_drafts(int source, int k, double draft_s) {
 }
 
 void RoundCosts::observe_round(int width, double verify_s) {
-  const double expected = mean_[kStep] + mean_[width], most = std::max(kSurprise, 2 * std::sqrt(covariance_[width][width]));
-  double surprise = std::log(std::max(verify_s, kTick_s)) - expected;
-  if (count_[1] > 0) surprise = std::min(surprise, most);
-  if (known(width)) {
-    const double seen_noise = std::min(surprise * surprise, kSurprise * kSurprise);
-    noise_ = std::clamp(noise_ + kNoiseBlend * (seen_noise - noise_), kLeastNoise, kMostNoise);
-  }
-  if (width > 1 && count_[width] == 1 && surprise < 0) forget(width);  // the first was an accident: nothing else makes a round faster
+  const double observed = std::log(std::max(verify_s, kTick_s)), expected = mean_[kStep] + mean_[width];
+  if (width > 1 && count_[width] == 1 && observed < expected) forget(width);  // the first was an accident: nothing else makes a round faster
 
   // What is observed is the sum of two logarithms; that of width 1 is 0, and certain.
   covariance_[kStep][kStep] += noise_;
   std::array<double, kCosts> shared;  // covariance of each with what is observed
   for (int i = 0; i < kCosts; ++i) shared[i] = covariance_[i][kStep] + covariance_[i][width];
   const double variance = shared[kStep] + shared[width] + kJitter * noise_;
+  const double surprise = std::min(observed - expected, std::max(kSurprise, std::sqrt(variance)));
+  if (known(width)) {
+    const double seen_noise = std::min(surprise * surprise, kSurprise * kSurprise);
+    noise_ = std::clamp(noise_ + kNoiseBlend * (seen_noise - noise_), kLeastNoise, kMostNoise);
+  }
   for (int i = 0; i < kCosts; ++i) {
     mean_[i] += shared[i] / variance * surprise;
     for (int j = 0; j < kCosts; ++j) covariance_[i][j] -= shared[i] * shared[j] / variance;
   }
   mean_[width] = std::min(mean_[width], std::log(static_cast<double>(width)));
 
+  is_new_ = false;
   ++count_[width];
   seen_at_token_[width] = tokens_;
   since_plain_ = width == 1 ? 0 : since_plain_ + 1;

@@ -26,7 +26,7 @@ class RoundCosts {
  public:
   explicit RoundCosts(const std::vector<SourceCost>& sources);
 
-  // What a round of `width` rows is expected to take, without making the drafts; 0 before the first plain round.
+  // What a round of `width` rows is expected to take, without making the drafts; 0 before the first round.
   double verify_s(int width) const { return step_s() * verify_steps(width); }
   double run_s(int source) const { return step_s() * drafts_[source].run_steps; }  // of one run of a source
   // Of a whole round with k drafts.
@@ -71,6 +71,7 @@ class RoundCosts {
   std::array<double, kCosts> mean_{};
   std::array<std::array<double, kCosts>, kCosts> covariance_{};
   double noise_;                     // variance that what a step takes gains from round to round
+  bool is_new_ = true;               // no round was seen
   std::array<int, kCosts> count_{};  // observations of a width
   std::array<std::int64_t, kCosts> seen_at_token_{};
   int last_width_ = 1;               // of those that draft
