@@ -386,19 +386,27 @@ class CodedAttention {
     const std::int8_t* soon = any.values(std::min(tile + 1, tiles_of(jobs).end - 1)).codes();
     const bool q4 = cache.stores.value_code == link::KvCode::q4;
     const int part_bytes = q4 ? 32 : 64, block_bytes = kBlock * static_cast<int>(any.values(tile).code_bytes);
-    for (int i = eighths.begin; i < eighths.end; ++i) {
-      CodeLines lines{codes + i * 64, block_bytes};
-      alignas(64) std::int8_t unpacked[8 * kTile];
+    // A few eighths for a job before the next one: what it takes to find the job's loop is paid once, and codes stay in the nearest cache.
+    constexpr int kFew = 8, kUnpacked = 8 * kTile;
+    for (int first = eighths.begin; first < eighths.end; first += kFew) {
+      const int count = std::min(eighths.end - first, kFew);
+      CodeLines lines{codes + first * 64, block_bytes};
+      alignas(64) std::int8_t unpacked[kFew * kUnpacked];
       if (q4) {
-        for (int pair = 0; pair < 4; ++pair) unpack_pair(codes, block_bytes, cache.head_dim, 4 * i + pair, unpacked + pair * 16);
+        for (int i = 0; i < count; ++i)
+          for (int pair = 0; pair < 4; ++pair)
+            unpack_pair(codes, block_bytes, cache.head_dim, 4 * (first + i) + pair, unpacked + i * kUnpacked + pair * 16);
         lines = {unpacked, 64};
       }
-      const auto fetch_values = [&](int octet) __attribute__((always_inline)) { fetch(soon + (i * 8 + octet) * part_bytes); };
       for (std::size_t job = 0; job < jobs.size(); ++job) {
         if (!Tiles{jobs[job], cache}.has(tile)) continue;
         with_pairs(jobs[job], [&]<int Pairs>() {
-          float* out = out_of(static_cast<int>(job)) + i * 2 * Pairs * 8;
-          Heads<Pairs>::mix(lines, weights[job].p, fetch_values, weights[job].keep, weights[job].steps, out);
+          float* out = out_of(static_cast<int>(job)) + first * 2 * Pairs * 8;
+          for (int i = 0; i < count; ++i) {
+            const auto fetch_values = [&](int octet) __attribute__((always_inline)) { fetch(soon + ((first + i) * 8 + octet) * part_bytes); };
+            const CodeLines its_lines{lines.data + i * (q4 ? kUnpacked : 64), lines.stride};
+            Heads<Pairs>::mix(its_lines, weights[job].p, fetch_values, weights[job].keep, weights[job].steps, out + i * 2 * Pairs * 8);
+          }
         });
       }
     }
