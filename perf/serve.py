@@ -17,8 +17,6 @@ on this machine, and the line says little.
 """
 import argparse
 import contextlib
-import importlib.machinery
-import importlib.util
 import json
 import pathlib
 import random
@@ -32,12 +30,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/serve"))
+from peer import compare  # noqa: E402
 from support import PEBBLE, Server, ask, wait_for  # noqa: E402
-
-_loader = importlib.machinery.SourceFileLoader("compare_peers", str(ROOT / "perf/compare-peers"))
-compare = importlib.util.module_from_spec(importlib.util.spec_from_loader("compare_peers", _loader))
-sys.modules["compare_peers"] = compare  # its data classes look for it there
-_loader.exec_module(compare)
 
 BUILD = ROOT / "build/release"
 THREADS = 2  # that compute, on a machine with two cores

@@ -25,6 +25,7 @@ import venv
 
 sys.dont_write_bytecode = True  # beside the scripts
 import random_model
+from peer import compile_peer
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SIDE = 768  # pixels
@@ -93,18 +94,9 @@ def time_transformers(shape, kind, threads):
 # ---- llama.cpp
 
 
-def compile_peer(folder, cache):
-    from importlib.machinery import SourceFileLoader
-    import importlib.util
-    loader = SourceFileLoader("compare_peers", str(ROOT / "perf/compare-peers"))
-    compare = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    sys.modules[loader.name] = compare  # its data classes look for it there
-    loader.exec_module(compare)
-    libraries = compare.build_peer(cache, "llama-server").parent  # which has the library of towers beside it
-    source = libraries.parents[1]
-    printed("c++", "-std=c++17", "-O1", ROOT / "perf/towers_peer.cpp", *(f"-I{source}/{part}" for part in ("tools/mtmd", "include", "ggml/include")),
-            f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lmtmd", "-lggml", "-lggml-base", "-o", folder / "peer")
-    return folder / "peer"
+def compile_clip(folder, cache):
+    # The server has the library of towers beside it.
+    return compile_peer("towers_peer.cpp", folder / "peer", cache, "llama-server", ["mtmd"], ["tools/mtmd"])
 
 
 # ---- All
@@ -168,7 +160,7 @@ def main():
         if any(side.startswith("transformers") for side in sides):
             programs["transformers"] = python_with_torch(arguments.cache)
         if any(side.startswith("llama.cpp") for side in sides):
-            programs["llama.cpp"] = compile_peer(pathlib.Path(folder), arguments.cache)
+            programs["llama.cpp"] = compile_clip(pathlib.Path(folder), arguments.cache)
         for shape in arguments.models.split(","):
             bench, results = Bench(shape, sides, arguments.threads, arguments.cache, programs), {side: [] for side in sides}
             try:

@@ -48,7 +48,7 @@ RoundCosts::RoundCosts(const std::vector<SourceCost>& sources) : noise_(kFirstNo
   }
 }
 
-double RoundCosts::step_s() const { return is_new_ ? 0 : std::exp(mean_[kStep]); }
+double RoundCosts::step_s() const { return std::ranges::max(count_) > 0 ? std::exp(mean_[kStep]) : 0; }
 
 bool RoundCosts::known(int width) const {
   const double variance = covariance_[kStep][kStep] + 2 * covariance_[kStep][width] + covariance_[width][width];
@@ -121,9 +121,10 @@ double RoundCosts::steps_of(int source, int k, double draft_s, double verify_s) 
 }
 
 void RoundCosts::observe_drafts(int source, int k, double draft_s) {
-  if (is_new_) return;
+  const double step_s = this->step_s();
+  if (step_s == 0) return;
   DraftCost& cost = drafts_[source];
-  const double more_steps = draft_s / runs(source, k) / step_s() - cost.run_steps;
+  const double more_steps = draft_s / runs(source, k) / step_s - cost.run_steps;
   cost.run_steps += cost.seen ? std::min(kDraftBlend * more_steps, kDraftGrowth * cost.run_steps + kDraftSlackSteps) : more_steps;
   cost.seen = true;
   cost.seen_at_token = tokens_;
@@ -149,7 +150,6 @@ void RoundCosts::observe_round(int width, double verify_s) {
   }
   mean_[width] = std::min(mean_[width], std::log(static_cast<double>(width)));
 
-  is_new_ = false;
   ++count_[width];
   seen_at_token_[width] = tokens_;
   since_plain_ = width == 1 ? 0 : since_plain_ + 1;

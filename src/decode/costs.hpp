@@ -71,7 +71,6 @@ class RoundCosts {
   std::array<double, kCosts> mean_{};
   std::array<std::array<double, kCosts>, kCosts> covariance_{};
   double noise_;                     // variance that what a step takes gains from round to round
-  bool is_new_ = true;               // no round was seen
   std::array<int, kCosts> count_{};  // observations of a width
   std::array<std::int64_t, kCosts> seen_at_token_{};
   int last_width_ = 1;               // of those that draft

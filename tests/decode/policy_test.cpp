@@ -179,7 +179,10 @@ const suite<"policy, gains"> suite_of_gains = [] {
     });
   };
 
+  // A trial of four rounds may be unlucky, and the next one comes after 1024 tokens.
   "also with blocks, and beside an assistant with the better of the two"_test = [&] {
+    double sum = 0;
+    int count = 0;
     for_all_costs([&](const CostTable& table, double draft_steps) {
       if (draft_steps > 0.5) return;  // no published one is as dear
       for (const Depths& acceptance : kAcceptances)
@@ -202,9 +205,13 @@ const suite<"policy, gains"> suite_of_gains = [] {
               steps += round.steps;
             }
           }
-          expect(tokens / steps >= 0.85 * better) << table.name << draft_steps << acceptance[0] << of_assistant << tokens / steps << better;
+          const double share = tokens / steps / better;
+          expect(share >= 0.85) << table.name << draft_steps << acceptance[0] << of_assistant << share;
+          sum += share;
+          ++count;
         }
     });
+    expect(sum / count >= 0.975) << sum / count;
   };
 
   "in 100 tokens it learns enough for 0.9 of what can be gained"_test = [&] {
@@ -489,7 +496,7 @@ const suite<"policy"> suite_of_policy = [] {
     const Depths acceptance = {0.95, 0.9, 0.6, 0.6, 0.6, 0.6, 0.6};
     static_cast<void>(steady(kMixture, 0.11, acceptance).run(policy, kTokens, 1));
     for (int width = 1; width <= 4; ++width) {
-      expect(std::abs(policy.costs->verify_s(width) - kMixture.steps[width - 1] * Simulation::kStep_s) < 0.01 * Simulation::kStep_s) << width;
+      expect(std::abs(policy.costs->verify_s(width) - kMixture.steps[width - 1] * Simulation::kStep_s) < 0.002 * Simulation::kStep_s) << width;
     }
     expect(std::abs(policy.costs->run_s(0) - 0.11 * Simulation::kStep_s) < 1e-9);
     for (int position = 1; position <= 3; ++position) {
@@ -569,7 +576,7 @@ Offer offer_of(int count, double acceptance, bool fixed = false) {
 RoundCosts costs_of(const std::function<double(int)>& round_s, int known) {
   RoundCosts costs({{.run_steps = 0.0}});
   for (int width = 1; width <= known; ++width)
-    for (int i = 0; i < 2; ++i) costs.observe_round(1, round_s(1)), costs.observe_round(width, round_s(width));
+    for (int i = 0; i < 2; ++i) costs.observe_round(width, round_s(width));
   return costs;
 }
 
@@ -629,14 +636,14 @@ const suite<"shared rounds"> shared_rounds = [] {
     decode::Policy one(options, costs), two(options, costs);
     for (int i = 0; i < 4; ++i) one.observe({.verify_s = 1.0});
     for (int i = 0; i < 4; ++i) one.observe({.source = 0, .drafted = 1, .accepted = 0, .draft_s = 0.2, .verify_s = 1.5});
-    expect(std::abs(costs.verify_s(2) - 1.5) < 0.01 && std::abs(costs.run_s(0) - 0.2) < 0.01);
+    expect(std::abs(costs.verify_s(2) - 1.5) < 0.002 && std::abs(costs.run_s(0) - 0.2) < 0.002);
     expect(one.acceptance(0, 1) < 0.3 && two.acceptance(0, 1) == 0.7_d);
     // Of a round that several share, one says what it cost.
     for (int i = 0; i < 2; ++i) {
       one.observe({.verify_s = 2.0, .other_rows = 3});
       two.observe({.source = 0, .drafted = 2, .accepted = 2, .draft_s = 0.4, .verify_s = 2.0, .other_rows = 1, .measures = false});
     }
-    expect(costs.known(4) && std::abs(costs.verify_s(4) - 2.0) < 0.01 && two.acceptance(0, 2) > 0.7);
+    expect(costs.known(4) && std::abs(costs.verify_s(4) - 2.0) < 0.002 && two.acceptance(0, 2) > 0.7);
   };
 };
 
