@@ -5,19 +5,18 @@
                                                          [--peer-depths 32768] [--prompt 512] [--rounds 3] [--program PATH]
 
 MLX_FOLDER and FILE are what perf/random_model.py writes with --format mlx4 and gguf-q4_0. Speeds are medians of rounds; each is printed
-with its ratio to bf16 at the same depth, and bf16 with its ratio to llama.cpp. lapidary fills what lies before 2048 tokens by repeating
-their K/V; llama.cpp computes it once, which takes half an hour at 32768, and keeps it in the cache folder. Memory of K/V is that of
-lapidary's plan, and what is resident besides weights beside the plan.
+with its ratio to bf16 at the same depth, and bf16 with its ratio to llama.cpp. Both programs fill what lies before in minutes: lapidary
+repeats the K/V of 2048 tokens, llama.cpp computes blocks of 2048 apart from each other, once, and keeps them in the cache folder. Memory
+of K/V is that of lapidary's plan, and what is resident besides weights beside the plan.
 """
 import argparse
-import importlib.machinery
-import importlib.util
 import json
 import pathlib
 import statistics
 import subprocess
-import sys
 import time
+
+from peer import compile_peer
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PEER_KINDS = ("f16", "q8_0")
@@ -45,18 +44,6 @@ def peers(arguments, program, kind, depth):
     return {"tg": float(printed(program, arguments.gguf, kind, depth, arguments.tokens, arguments.threads, state))}
 
 
-def compile_peer(cache):
-    loader = importlib.machinery.SourceFileLoader("compare_peers", str(ROOT / "perf/compare-peers"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    sys.modules[loader.name] = module  # its data classes look for it there
-    loader.exec_module(module)
-    libraries = module.build_peer(cache).parent
-    source, program = libraries.parents[1], cache / "depth_peer"
-    printed("c++", "-std=c++17", "-O1", ROOT / "perf/depth_peer.cpp", *(f"-I{source}/{part}" for part in ("include", "ggml/include")),
-            f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lllama", "-lggml", "-lggml-base", "-o", program)
-    return program
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=pathlib.Path)
@@ -73,7 +60,7 @@ def main():
     arguments = parser.parse_args()
     kinds, depths = arguments.kinds.split(","), [int(depth) for depth in arguments.depths.split(",")]
     peer_depths = [int(depth) for depth in arguments.peer_depths.split(",")] if arguments.gguf else []
-    peer = compile_peer(arguments.cache) if arguments.gguf else None
+    peer = compile_peer("depth_peer.cpp", arguments.cache / "depth_peer", arguments.cache) if arguments.gguf else None
     for depth in depths:
         speeds, memory = {}, {}
         for _ in range(arguments.rounds):
