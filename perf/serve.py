@@ -280,7 +280,7 @@ def peers(arguments):
                                                               model=checkpoint)).port
                         else:
                             port = stack.enter_context(peer_server(program, checkpoint, count, context))
-                        play(completions(port, count, 8, dice))
+                        play(completions(port, count, tokens, dice))  # so that most experts have been touched
                         speeds[side].append(play(completions(port, count, tokens, dice)))
                     print(f"{model}, {count} streams, {number + 1}, {side}: {speeds[side][-1]:.1f} tok/s", file=sys.stderr, flush=True)
             ours, theirs = median_of(speeds["lapidary"]), median_of(speeds["llama.cpp"])
