@@ -1,32 +1,16 @@
 #include "media/libav_functions.hpp"
 
-#include <dlfcn.h>
+#include "checkpoint/open_library.hpp"
 
 namespace lapidary::media {
 
-namespace {
-
-// Of the version whose headers were compiled with: by name, or where they lay then.
-void* open(const std::string& library, int version) {
-#ifdef __APPLE__
-  const std::string file = "lib" + library + "." + std::to_string(version) + ".dylib";
-#else
-  const std::string file = "lib" + library + ".so." + std::to_string(version);
-#endif
-  void* found = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  return found ? found : dlopen((LAPIDARY_LIBAV_FOLDER "/" + file).c_str(), RTLD_NOW | RTLD_LOCAL);
-}
-
-}  // namespace
-
 Libav::Libav() {
-  void* const format = open("avformat", LIBAVFORMAT_VERSION_MAJOR);
-  void* const codec = open("avcodec", LIBAVCODEC_VERSION_MAJOR);
-  void* const util = open("avutil", LIBAVUTIL_VERSION_MAJOR);
-  void* const scale = open("swscale", LIBSWSCALE_VERSION_MAJOR);
+  void* const format = open_library("avformat", LIBAVFORMAT_VERSION_MAJOR, LAPIDARY_LIBAV_FOLDER);
+  void* const codec = open_library("avcodec", LIBAVCODEC_VERSION_MAJOR, LAPIDARY_LIBAV_FOLDER);
+  void* const util = open_library("avutil", LIBAVUTIL_VERSION_MAJOR, LAPIDARY_LIBAV_FOLDER);
+  void* const scale = open_library("swscale", LIBSWSCALE_VERSION_MAJOR, LAPIDARY_LIBAV_FOLDER);
   if (!format || !codec || !util || !scale) {
-    const char* error = dlerror();
-    fault = error ? error : "an unknown fault";
+    fault = library_fault();
     return;
   }
 #define LAPIDARY_FIND(library, name)                                    \
