@@ -5,8 +5,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <CLI/App.hpp>
+
+namespace lapidary::serve {
+class Fetcher;
+}
 
 namespace lapidary::cli {
 
@@ -35,7 +40,9 @@ void add_generate(CLI::App& app, int& status);
 class Answerer;
 using Connect = std::unique_ptr<Answerer> (*)(const std::string& url, bool quiet);
 void add_chat(CLI::App& app, int& status, Connect connect);
-void add_serve(CLI::App& app);
+// make_fetcher: makes what gets pictures from the hosts of `--allow-media-from`; null: the program does without.
+using MakeFetcher = std::unique_ptr<serve::Fetcher> (*)(const std::vector<std::string>& hosts);
+void add_serve(CLI::App& app, MakeFetcher make_fetcher);
 void add_check_exact(CLI::App& app);
 void add_describe(CLI::App& app);
 void add_backend_commands(CLI::App& app);  // those that only some backends have

@@ -7,7 +7,7 @@ std::span<const Command> commands() {
   static constexpr Command kCommands[] = {
       {"generate", add_generate},
       {"chat", [](CLI::App& app, int& status) { add_chat(app, status, nullptr); }},
-      {"serve", [](CLI::App& app, int&) { add_serve(app); }},
+      {"serve", [](CLI::App& app, int&) { add_serve(app, nullptr); }},
       {"inspect", [](CLI::App& app, int&) { add_inspect(app); }},
       {"logits", [](CLI::App& app, int&) { add_logits(app); }},
       {"bench", [](CLI::App& app, int&) { add_bench(app); }},

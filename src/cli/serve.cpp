@@ -19,6 +19,7 @@
 namespace lapidary::cli {
 namespace {
 
+constexpr const char* kAllowMediaFrom = "--allow-media-from";
 constexpr int kMaxSessions = 64, kUsualSessions = 4;
 constexpr double kLeastQueueSeconds = 0.1;  // less, and it might be over before a free session is there
 
@@ -26,6 +27,8 @@ struct ServeFlags {
   EngineFlags engine;
   serve::ServerOptions server;
   std::string key_file;
+  std::vector<std::string> media_hosts;
+  MakeFetcher make_fetcher = nullptr;
   std::optional<int> sessions;
   bool no_key = false, no_page = false, check_config = false;
 };
@@ -129,6 +132,11 @@ void run(const ServeFlags& given, const CLI::App& command) {
                                                 std::to_string(flags.server.http.bodies_bytes));
   if (flags.server.shares_prefixes && flags.server.prefix_cache_bytes == std::size_t{0})
     fail(ErrorKind::usage, "--share-prefix-cache", "expected a prefix cache, got --prefix-cache off");
+  if (!flags.media_hosts.empty()) {
+    if (!flags.make_fetcher)
+      fail(ErrorKind::usage, kAllowMediaFrom, "expected nothing, this program was cut without what fetches, got " + flags.media_hosts.front());
+    flags.server.fetcher = flags.make_fetcher(flags.media_hosts);
+  }
   if (flags.check_config) return print_config(command);
   std::signal(SIGPIPE, SIG_IGN);  // a client that is gone is no reason to end
   serve::Server server(flags.server, [&] { return load(flags); }, [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); });
@@ -138,10 +146,11 @@ void run(const ServeFlags& given, const CLI::App& command) {
 
 }  // namespace
 
-void add_serve(CLI::App& app) {
+void add_serve(CLI::App& app, MakeFetcher make_fetcher) {
   CLI::App* command = app.add_subcommand("serve", "Answer over HTTP, as OpenAI's and Anthropic's servers do");
   const auto flags = std::make_shared<ServeFlags>();
   serve::ServerOptions& server = flags->server;
+  flags->make_fetcher = make_fetcher;
   flags->engine.add_to(*command);
   add_image_tokens(*command, flags->engine.model.image_tokens);
   auto* host = command->add_option("--host", server.host, "address to listen on (default: 127.0.0.1)");
@@ -152,6 +161,8 @@ void add_serve(CLI::App& app) {
   command->add_flag("--no-key", flags->no_key, "let everybody in who can reach --host");
   command->add_option("--allowed-host", server.access.hosts, "name that requests may have for this server; may be repeated")->allow_extra_args(false)->take_all();
   command->add_option("--cors-origin", server.access.origins, "origin of pages that may ask; may be repeated")->allow_extra_args(false)->take_all();
+  command->add_option(kAllowMediaFrom, flags->media_hosts, "host that pictures may be fetched from, over https; may be repeated")
+      ->type_name("HOST")->allow_extra_args(false)->take_all();
   add_number(*command, "--sessions", flags->sessions, 1, kMaxSessions, "answers at a time, each with K/V for --context tokens", "as many as fit, up to 4");
   add_number(*command, "--queue", server.queue, 0, 100000, "requests that may wait", "64");
   add_number(*command, "--queue-timeout", server.queue_timeout_s, kLeastQueueSeconds, 1e6, "seconds that one may wait", "60");

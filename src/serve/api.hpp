@@ -17,6 +17,7 @@ struct Facts {
   std::string fingerprint;             // equal ones promise equal bytes
   std::int32_t vocab = 0;              // ids are below it
   bool thinks = false;                 // unless a request says otherwise
+  const Fetcher* fetcher = nullptr;    // of addresses in requests; null: they are refused
   std::function<std::string()> random_id;   // 24 or more letters and digits
   std::function<std::int64_t()> now_s;      // since 1970
 };

@@ -22,8 +22,7 @@ Refusal queue_full(std::string_view of_what) {
 
 Refusal draining() { return unavailable("draining", "[server] it is about to end, expected a request to another one"); }
 
-void Call::wait(std::shared_ptr<Ticket> ticket, Request request) {
-  ticket_ = std::move(ticket);
+void Call::wait(Request request) {
   request_ = std::move(request);
   state_ = State::waiting;
 }

@@ -22,7 +22,7 @@ class Call {
       : exchange_(std::move(exchange)), route_(route), key_name_(std::move(key_name)), fields_(std::move(fields)) {}
 
   // Its request has been read: the ticket is handed in.
-  void wait(std::shared_ptr<Ticket> ticket, Request request);
+  void wait(Request request);
   void begin(const Begun& begun);
   void add(const Delta& delta) { say(request_.writer->add(delta)); }
   void end(const ChoiceEnd& end);
@@ -37,7 +37,7 @@ class Call {
   Exchange& exchange() { return *exchange_; }
   const RouteInfo& route() const { return route_; }
   const std::string& key_name() const { return key_name_; }
-  int answers_left() const { return ticket_->answers() - answers_ended_; }  // once it has a ticket
+  int answers_left() const { return ticket_->answers() - answers_ended_; }  // once its request has been read
 
   int status = 0;                       // that was answered; kClientLeft where nobody was there
   Clock::time_point arrived = Clock::now(), begun_at{};
@@ -52,7 +52,7 @@ class Call {
   const RouteInfo route_;
   const std::string key_name_;
   const Response::Fields fields_;
-  std::shared_ptr<Ticket> ticket_;
+  const std::shared_ptr<Ticket> ticket_ = std::make_shared<Ticket>();  // from the beginning: whoever prepares it looks whether it is cancelled
   Request request_;
   State state_ = State::preparing;
   int answers_ended_ = 0;

@@ -39,20 +39,20 @@ void Calls::begin(std::shared_ptr<Call> call, std::string body) {
     if (const auto call = weak.lock()) cancel(call, "client", std::nullopt);
   });
   uses_.worker.post([this, call = std::move(call), body = std::move(body)]() mutable {
-    auto ticket = std::make_shared<Ticket>();
+    Ticket& ticket = *call->ticket();
     auto request = std::make_shared<Request>();
     Refusal refusal{.status = 0};
     try {
       *request = read_request(call->route().route, parse_body(body), uses_.facts);
-      prepare(uses_.model, std::move(request->job), grammars_, *ticket);
-      ticket->space = (uses_.options.shares_prefixes ? "" : call->key_name()) + '\0' + ticket->job.cache_salt;
+      prepare(uses_.model, std::move(request->job), grammars_, ticket);
+      ticket.space = (uses_.options.shares_prefixes ? "" : call->key_name()) + '\0' + ticket.job.cache_salt;
     } catch (...) {
       refusal = caught();
     }
-    uses_.http.post([this, call = std::move(call), body_bytes = body.size(), ticket = std::move(ticket), request = std::move(request), refusal = std::move(refusal)] {
+    uses_.http.post([this, call = std::move(call), body_bytes = body.size(), request = std::move(request), refusal = std::move(refusal)] {
       if (call->state() == Call::State::over) return close(call);
-      const bool has_room = call->exchange().hold(body_bytes + ticket->media_bytes());  // the writer may repeat much of the body
-      if (refusal.status == 0 && has_room) return submit(call, ticket, std::move(*request));
+      const bool has_room = call->exchange().hold(body_bytes + call->ticket()->media_bytes());  // the writer may repeat much of the body
+      if (refusal.status == 0 && has_room) return submit(call, std::move(*request));
       if (refusal.status == 500) call->refuse(uses_.log.mishap(call->exchange().head().request_id, refusal.message));
       else call->refuse(refusal.status != 0 ? refusal : queue_full("pictures and sounds"));
       close(call);
@@ -60,9 +60,9 @@ void Calls::begin(std::shared_ptr<Call> call, std::string body) {
   });
 }
 
-void Calls::submit(const std::shared_ptr<Call>& call, std::shared_ptr<Ticket> ticket, Request request) {
-  call->wait(ticket, std::move(request));
-  by_ticket_[ticket.get()] = call;
+void Calls::submit(const std::shared_ptr<Call>& call, Request request) {
+  call->wait(std::move(request));
+  by_ticket_[call->ticket().get()] = call;
   const std::weak_ptr weak(call);
   call->stop_queue_timer = uses_.http.after(uses_.options.queue_timeout_s, [this, weak] {
     if (const auto call = weak.lock())
@@ -76,7 +76,7 @@ void Calls::submit(const std::shared_ptr<Call>& call, std::shared_ptr<Ticket> ti
   call->exchange().on_sent([this, weak] {
     if (const auto call = weak.lock()) look_at_reader(*call);
   });
-  uses_.streams.submit(std::move(ticket));
+  uses_.streams.submit(call->ticket());
 }
 
 void Calls::hear(const std::vector<News>& all) {
@@ -117,7 +117,6 @@ void Calls::hear(const std::shared_ptr<Call>& call, const News& news) {
 
 // A client that does not read gets no more rounds until it does.
 void Calls::look_at_reader(Call& call) {
-  if (!call.ticket()) return;
   const bool parked = call.state() != Call::State::over && call.exchange().unsent_bytes() > uses_.options.http.unsent_bytes;
   if (call.ticket()->parked.exchange(parked) && !parked) uses_.streams.wake();
 }
@@ -138,7 +137,6 @@ void Calls::cancel(const std::shared_ptr<Call>& call, std::string_view reason, c
   ++uses_.metrics.cancelled[reason];
   if (refusal) call->refuse(*refusal);
   else call->leave();
-  if (!call->ticket()) return;  // the worker has it
   call->ticket()->cancelled = true;
   uses_.streams.wake();
 }
@@ -147,7 +145,7 @@ void Calls::close(const std::shared_ptr<Call>& call, const Done& done) {
   for (const auto& stop : {call->stop_queue_timer, call->stop_request_timer, call->stop_silence_timer})
     if (stop) stop();
   uses_.log.add(*call, done);
-  if (call->ticket()) by_ticket_.erase(call->ticket().get());
+  by_ticket_.erase(call->ticket().get());
   all_.erase(call);
   on_end_();
 }

@@ -44,7 +44,7 @@ class Calls {
   int running() const;
 
  private:
-  void submit(const std::shared_ptr<Call>& call, std::shared_ptr<Ticket> ticket, Request request);
+  void submit(const std::shared_ptr<Call>& call, Request request);
   void hear(const std::shared_ptr<Call>& call, const News& news);
   void look_at_reader(Call& call);
   void keep_alive(const std::shared_ptr<Call>& call);

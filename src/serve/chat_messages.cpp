@@ -13,7 +13,7 @@ constexpr std::size_t kMaxMessages = 4096, kMaxCalls = 1024;  // calls of one me
 
 class MessageReader {
  public:
-  explicit MessageReader(MediaItems& media) : media_(media) {}
+  explicit MessageReader(const MediaItems& media) : media_(media) {}
 
   Value read(const Value& given, const std::string& path) {
     Fields fields(given, path, Absent::null_or_empty);
@@ -77,7 +77,7 @@ class MessageReader {
     return id;
   }
 
-  MediaItems& media_;
+  MediaItems media_;
   std::unordered_set<std::string> call_ids_;  // that tool messages may answer now
 };
 
@@ -114,7 +114,7 @@ ChatPrompt read_chat_prompt(Fields& body, const Facts& facts) {
   const Value::Array& given = *body.list("messages");
   const std::string path = body.path_of("messages");
   if (given.empty() || given.size() > kMaxMessages) refuse(path, "expected 1 to 4096 messages, got " + std::to_string(given.size()));
-  MessageReader reader(prompt.media);
+  MessageReader reader({prompt.media, facts.fetcher});
   Value::Array messages;
   for (const Value& message : given) messages.push_back(reader.read(message, path_at(path, messages.size())));
   check_last(messages.back(), path_at(path, messages.size() - 1), prompt.continues);

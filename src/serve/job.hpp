@@ -15,12 +15,16 @@
 
 namespace lapidary::serve {
 
+class Fetcher;
+
 // A picture or a sound of a message: a file, to be decoded by whoever makes the prompt.
 struct MediaItem {
   text::Media::Kind kind{};
   std::string bytes{};
   std::int32_t image_tokens = 0;  // the most of a picture; 0 = what the model was loaded with
   std::string path{};             // of the field that brought it
+  std::string url{};              // where the bytes lie, if there is a fetcher
+  const Fetcher* fetcher = nullptr;
 };
 
 // A conversation for the chat template.

@@ -1,4 +1,4 @@
-// Pictures and sounds in the parts of messages. They come in base 64; an address is never fetched.
+// Pictures and sounds in the parts of messages. They come in base 64, or lie at an address that may be fetched.
 #pragma once
 
 #include <vector>
@@ -7,12 +7,15 @@
 
 namespace lapidary::serve {
 
-using MediaItems = std::vector<MediaItem>;
+struct MediaItems {
+  std::vector<MediaItem>& items;  // at most 32
+  const Fetcher* fetcher;         // null: an address is never fetched
+};
 
-// One for each API's kind of part. Each adds to `items`, at most 32 of a request, and returns the part as text::render() takes it.
-text::Value read_image_url(Fields& part, MediaItems& items);    // chat: {"image_url":{"url","detail"}}
-text::Value read_input_audio(Fields& part, MediaItems& items);  // chat: {"input_audio":{"data","format"}}
-text::Value read_input_image(Fields& part, MediaItems& items);  // responses: {"image_url","detail"}
-text::Value read_image_block(Fields& block, MediaItems& items); // messages: {"source":{"type":"base64","media_type","data"}}
+// One for each API's kind of part. Each adds an item, and returns the part as text::render() takes it.
+text::Value read_image_url(Fields& part, MediaItems& media);    // chat: {"image_url":{"url","detail"}}
+text::Value read_input_audio(Fields& part, MediaItems& media);  // chat: {"input_audio":{"data","format"}}
+text::Value read_input_image(Fields& part, MediaItems& media);  // responses: {"image_url","detail"}
+text::Value read_image_block(Fields& block, MediaItems& media); // messages: {"source":{"type":"base64","media_type","data"}}, or {"type":"url","url"}
 
 }  // namespace lapidary::serve

@@ -81,8 +81,9 @@ void read_assistant(const Value& content, const std::string& path, Turns& turns)
   });
 }
 
-void read_messages(Fields& body, ChatPrompt& prompt) {
+void read_messages(Fields& body, const Facts& facts, ChatPrompt& prompt) {
   Turns turns;
+  MediaItems media{prompt.media, facts.fetcher};
   if (const Value* system = body.find("system"))
     turns.say("system", system->string() ? *system->string() : joined_text(text_parts(*system, "system"), "\n"), "system");
   const Value& messages = body.need("messages", "a list");
@@ -94,7 +95,7 @@ void read_messages(Fields& body, ChatPrompt& prompt) {
     Fields message((*messages.array())[i], path, Absent::null_or_empty);
     const std::string role = message.need_one_of("role", {"user", "assistant"});
     const Value& content = message.need("content", "a text or a list of blocks");
-    if (role == "user") read_user(content, message.path_of("content"), turns, prompt.media);
+    if (role == "user") read_user(content, message.path_of("content"), turns, media);
     else read_assistant(content, message.path_of("content"), turns);
     message.finish();
   }
@@ -195,7 +196,7 @@ Job read_job(Fields& body, const Facts& facts, Limit limit) {
   options.stops = read_stops(body, "stop_sequences");
 
   ChatPrompt prompt;
-  read_messages(body, prompt);
+  read_messages(body, facts, prompt);
   prompt.think = read_thinking(body, facts, options);
   const Tools tools = read_tools(body);
   prompt.tools = tools.declared();

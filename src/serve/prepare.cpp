@@ -27,8 +27,8 @@ engine::Grammars grammars_of(const engine::Model& model, const engine::AnswerOpt
 
 }  // namespace
 
-engine::Prompt prompt_of(const engine::Model& model, const ChatPrompt& chat) {
-  const std::vector<engine::Medium> media = media_of(*model.program.graph, model.image_tokens, chat.media);
+engine::Prompt prompt_of(const engine::Model& model, const ChatPrompt& chat, const std::atomic<bool>* cancelled) {
+  const std::vector<engine::Medium> media = media_of(*model.program.graph, model.image_tokens, chat.media, {}, cancelled);
   try {
     return engine::Prompt::of_messages(model, chat.messages, chat.tools,
                                        {.think = chat.think, .preserve_thinking = chat.preserve_thinking, .continues = chat.continues}, media);
@@ -37,10 +37,10 @@ engine::Prompt prompt_of(const engine::Model& model, const ChatPrompt& chat) {
   }
 }
 
-std::vector<engine::Prompt> prompts_of(const engine::Model& model, const Job& job) {
+std::vector<engine::Prompt> prompts_of(const engine::Model& model, const Job& job, const std::atomic<bool>& cancelled) {
   std::vector<engine::Prompt> prompts;
   if (const auto* chat = std::get_if<ChatPrompt>(&job.prompt)) {
-    prompts.push_back(prompt_of(model, *chat));
+    prompts.push_back(prompt_of(model, *chat, &cancelled));
   } else {
     for (const PlainPrompt& plain : std::get<std::vector<PlainPrompt>>(job.prompt)) prompts.push_back(prompt_of(model, plain));
   }
@@ -57,7 +57,7 @@ void prepare(const engine::Model& model, Job job, GrammarCache& grammars, Ticket
   ticket.job = std::move(job);
   engine::AnswerOptions& options = ticket.job.options;
   options.sampling.seed = engine::ResolvedSampling(options.sampling, model.defaults, model.program.graph->shape.vocab).settings.seed;
-  ticket.prompts = prompts_of(model, ticket.job);
+  ticket.prompts = prompts_of(model, ticket.job, ticket.cancelled);
   ticket.job.prompt = {};  // the prompts have all of it
   options.prediction = model.tokenizer.encode(ticket.job.prediction, text::Specials::as_text);
   options.grammars.emplace();

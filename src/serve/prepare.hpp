@@ -1,6 +1,7 @@
 // What a job needs before it can be computed: prompts as tokens, and grammars that compile. It takes a while, and has a thread of its own.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -13,9 +14,10 @@
 
 namespace lapidary::serve {
 
-engine::Prompt prompt_of(const engine::Model& model, const ChatPrompt& chat);
+// `cancelled`: what lies elsewhere need not be fetched any more.
+engine::Prompt prompt_of(const engine::Model& model, const ChatPrompt& chat, const std::atomic<bool>* cancelled = nullptr);
 // Refuses what does not leave room for a token.
-std::vector<engine::Prompt> prompts_of(const engine::Model& model, const Job& job);
+std::vector<engine::Prompt> prompts_of(const engine::Model& model, const Job& job, const std::atomic<bool>& cancelled);
 
 class GrammarCache;
 // All of a ticket but its space in the prefix cache. A seed that was not given is drawn.

@@ -239,7 +239,8 @@ Request read_response(const Value& object, const Facts& facts) {
 
   Job job;
   ChatPrompt prompt;
-  prompt.messages = read_input(body, prompt.media);
+  MediaItems media{prompt.media, facts.fetcher};
+  prompt.messages = read_input(body, media);
   const Value effort = read_effort(body);
   prompt.think = effort.is_null() ? facts.thinks : effort != Value("none");
   const Tools tools = read_tools(body);

@@ -97,7 +97,7 @@ void Server::Core::load() {
       http_.post([this, news = std::move(news)] { calls_->hear(news); });
     });
     Facts facts{.names = options_.aliases, .fingerprint = fingerprint_of(*model, kVersion), .vocab = model->program.graph->shape.vocab,
-                .thinks = options_.thinks, .random_id = random_id, .now_s = now_s};
+                .thinks = options_.thinks, .fetcher = options_.fetcher.get(), .random_id = random_id, .now_s = now_s};
     if (facts.names.empty() || facts.names.front() == "*")
       facts.names.insert(facts.names.begin(), std::filesystem::path(model->program.target.folder).filename().string());
     http_.post([this, facts = std::move(facts), model = std::make_shared<std::unique_ptr<engine::Model>>(std::move(model)),

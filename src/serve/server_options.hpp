@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "link/plan.hpp"
 #include "serve/access.hpp"
+#include "serve/fetch.hpp"
 #include "serve/http.hpp"
 
 namespace lapidary::serve {
@@ -28,6 +30,7 @@ struct ServerOptions {
   bool shares_prefixes = false;        // among keys
   bool has_page = true;
   bool thinks = false;                 // unless a request says otherwise
+  std::shared_ptr<const Fetcher> fetcher{};  // none = an address is never fetched
 };
 
 }  // namespace lapidary::serve

@@ -62,7 +62,7 @@ class Program {
 
 const suite<"flags of serve"> flags = [] {
   "show what holds and who said so"_test = [] {
-    const Outcome run = shell(std::string("LAPIDARY_SERVE_PORT=1234 LAPIDARY_SERVE_QUEUE=5 ") + LAPIDARY_PROGRAM + " serve --queue 7 --check-config" + kPebble);
+    const Outcome run = shell(std::string("LAPIDARY_SERVE_PORT=1234 LAPIDARY_SERVE_QUEUE=5 ") + LAPIDARY_PROGRAM + " serve --queue 7 --allow-media-from a.example --allow-media-from b.example --check-config" + kPebble);
     expect(run.status == 0_i) << run.err;
     const auto line = [&](const std::string& name) {
       const std::size_t at = ("\n" + run.out).find("\n" + name + " ");
@@ -74,6 +74,7 @@ const suite<"flags of serve"> flags = [] {
     };
     expect(line("--port") == "--port 1234 LAPIDARY_SERVE_PORT") << line("--port");
     expect(line("--queue") == "--queue 7 flag") << line("--queue");
+    expect(line("--allow-media-from") == "--allow-media-from a.example b.example flag") << line("--allow-media-from");
     expect(line("--host") == "--host 127.0.0.1 default") << line("--host");
     expect(line("--drain-timeout") == "--drain-timeout 30 default") << line("--drain-timeout");
   };
@@ -98,6 +99,7 @@ const suite<"flags of serve"> flags = [] {
     refused("--no-key --api-key-file " + folder.path("keys"), "--no-key");
     refused("--share-prefix-cache --prefix-cache off", "--share-prefix-cache");
     refused("--unix a --port 1", "--unix");
+    refused("--allow-media-from https://a.example/", "[--allow-media-from] expected the name of a host alone, got https://a.example/");
     expect(lapidary("serve --check-config" + kPebble + " --api-key-file " + folder.path("broken")).status != 0_i);
     expect(lapidary("serve --check-config" + kPebble + " --api-key-file " + folder.path("nothing")).err.find(folder.path("nothing")) != std::string::npos);
     const Outcome variable = shell(std::string("LAPIDARY_SERVE_PORT=x ") + LAPIDARY_PROGRAM + " serve --check-config" + kPebble);

@@ -144,6 +144,12 @@ const suite<"gems"> gems = [] {
     }
   };
 
+  "a gem fetches nothing"_test = [] {
+    const Outcome run = pebble_beside().run("serve --check-config --allow-media-from a.example");
+    expect(run.status == 2_i && run.err.starts_with("[--allow-media-from] expected nothing, this program was cut")) << run.err;
+    expect(read_all(pebble_beside().path()).find("libcurl") == std::string::npos);
+  };
+
   "schema and tokenizer are those of the stock program"_test = [] {
     const std::string schema = "generate 'Give me JSON' -n 40 --temperature 0 --json-schema '{\"type\":\"array\",\"items\":{\"type\":\"integer\"},\"maxItems\":3}'";
     expect(pebble_beside().run(schema).out == lapidary(schema).out && !pebble_beside().run(schema).out.empty());
