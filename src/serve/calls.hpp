@@ -25,7 +25,7 @@ class Calls {
     const engine::Model& model;
     const Facts& facts;
     HttpServer& http;
-    Worker& worker;
+    Readers& readers;
     Streams& streams;
     Metrics& metrics;
     RequestLog& log;
@@ -33,7 +33,7 @@ class Calls {
   // `on_end` is called whenever one is over.
   Calls(const Uses& uses, std::function<void()> on_end) : uses_(uses), on_end_(std::move(on_end)) {}
 
-  // Besides `others`, which wait for the worker.
+  // Besides `others`, which wait for the readers.
   bool may_wait(int others) const;
   void begin(std::shared_ptr<Call> call, std::string body);
   void hear(const std::vector<News>& news);
@@ -55,7 +55,6 @@ class Calls {
   const std::function<void()> on_end_;
   std::set<std::shared_ptr<Call>> all_;
   std::unordered_map<const Ticket*, std::shared_ptr<Call>> by_ticket_;
-  GrammarCache grammars_;  // the worker's
 };
 
 }  // namespace lapidary::serve

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "checkpoint/error.hpp"
+#include "serve/body.hpp"
+#include "serve/fetch.hpp"
 #include "serve/fields.hpp"
 #include "serve/media.hpp"
 
@@ -25,10 +27,27 @@ engine::Grammars grammars_of(const engine::Model& model, const engine::AnswerOpt
   }
 }
 
+// Any text, wherever it stands: whoever reads the body will say what is wrong with it.
+bool has_address(const text::Value& value, const Fetcher& fetcher) {
+  const auto has = [&](const text::Value& part) { return has_address(part, fetcher); };
+  if (const std::string* text = value.string()) return fetcher.allows(*text);
+  if (const auto* parts = value.array()) return std::ranges::any_of(*parts, has);
+  if (const auto* fields = value.object()) return std::ranges::any_of(*fields, has, &text::Value::Object::value_type::second);
+  return false;
+}
+
+bool has_address(const std::string& body, const Fetcher& fetcher) {
+  try {
+    return has_address(parse_body(body), fetcher);
+  } catch (const Refusal&) {
+    return false;
+  }
+}
+
 }  // namespace
 
-engine::Prompt prompt_of(const engine::Model& model, const ChatPrompt& chat, const std::atomic<bool>* cancelled) {
-  const std::vector<engine::Medium> media = media_of(*model.program.graph, model.image_tokens, chat.media, {}, cancelled);
+engine::Prompt prompt_of(const engine::Model& model, const ChatPrompt& chat, const std::atomic<bool>& cancelled) {
+  const std::vector<engine::Medium> media = media_of(*model.program.graph, model.image_tokens, chat.media, {}, &cancelled);
   try {
     return engine::Prompt::of_messages(model, chat.messages, chat.tools,
                                        {.think = chat.think, .preserve_thinking = chat.preserve_thinking, .continues = chat.continues}, media);
@@ -40,7 +59,7 @@ engine::Prompt prompt_of(const engine::Model& model, const ChatPrompt& chat, con
 std::vector<engine::Prompt> prompts_of(const engine::Model& model, const Job& job, const std::atomic<bool>& cancelled) {
   std::vector<engine::Prompt> prompts;
   if (const auto* chat = std::get_if<ChatPrompt>(&job.prompt)) {
-    prompts.push_back(prompt_of(model, *chat, &cancelled));
+    prompts.push_back(prompt_of(model, *chat, cancelled));
   } else {
     for (const PlainPrompt& plain : std::get<std::vector<PlainPrompt>>(job.prompt)) prompts.push_back(prompt_of(model, plain));
   }
@@ -106,6 +125,17 @@ void Worker::post(std::function<void()> call) {
     calls_.push_back(std::move(call));
   }
   changed_.notify_one();
+}
+
+Readers::Readers(const Fetcher* fetcher) : fetcher_(fetcher) {
+  if (fetcher_) fetching_.emplace();
+}
+
+void Readers::post(std::string body, std::function<void(const std::string&, GrammarCache&)> read) {
+  worker_.post([this, body = std::move(body), read = std::move(read)] {
+    if (!fetcher_ || !has_address(body, *fetcher_)) read(body, grammars_);
+    else fetching_->post([this, body, read] { read(body, grammars_of_fetching_); });
+  });
 }
 
 }  // namespace lapidary::serve

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -15,7 +16,7 @@
 namespace lapidary::serve {
 
 // `cancelled`: what lies elsewhere need not be fetched any more.
-engine::Prompt prompt_of(const engine::Model& model, const ChatPrompt& chat, const std::atomic<bool>* cancelled = nullptr);
+engine::Prompt prompt_of(const engine::Model& model, const ChatPrompt& chat, const std::atomic<bool>& cancelled);
 // Refuses what does not leave room for a token.
 std::vector<engine::Prompt> prompts_of(const engine::Model& model, const Job& job, const std::atomic<bool>& cancelled);
 
@@ -47,6 +48,21 @@ class Worker {
   std::deque<std::function<void()>> calls_;
   bool stopping_ = false;
   std::thread thread_;
+};
+
+// Who reads the bodies of requests. Those with an address that may be fetched have a thread of their own: nobody else waits for what
+// lies elsewhere.
+class Readers {
+ public:
+  explicit Readers(const Fetcher* fetcher);  // null: nothing is fetched
+  // Calls read(body, grammars) on a thread of theirs.
+  void post(std::string body, std::function<void(const std::string&, GrammarCache&)> read);
+
+ private:
+  const Fetcher* fetcher_;
+  GrammarCache grammars_, grammars_of_fetching_;
+  std::optional<Worker> fetching_;
+  Worker worker_;  // it ends first, as it posts to the other
 };
 
 }  // namespace lapidary::serve

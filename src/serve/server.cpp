@@ -1,5 +1,6 @@
 #include "serve/server.hpp"
 
+#include <atomic>
 #include <cmath>
 #include <ctime>
 #include <exception>
@@ -40,7 +41,7 @@ class Server::Core final : public Handler {
     std::thread loader([this] { load(); });
     http_.run();
     loader.join();
-    worker_.reset();   // what it and the engine still had to post is dropped with the loop
+    readers_.reset();  // what they and the engine still had to post is dropped with the loop
     streams_.reset();
     if (failure_) std::rethrow_exception(failure_);
   }
@@ -63,7 +64,7 @@ class Server::Core final : public Handler {
   void end_when_drained();
   void answer_now(Exchange& exchange, const RouteInfo& route);
   void answer_later(std::shared_ptr<Exchange> exchange, const RouteInfo& route, std::string body);
-  std::string body_of(const RouteInfo& route, const std::string& request) const;
+  std::string body_of(const RouteInfo& route, const std::string& request, const std::atomic<bool>& gone) const;
   void answer(Exchange& exchange, const RouteInfo& route, Response response);
   std::string metrics_text();
 
@@ -79,12 +80,12 @@ class Server::Core final : public Handler {
   std::int64_t ready_s_ = 0;
   int port_ = 0;
   std::exception_ptr failure_;
-  int answers_due_ = 0;  // that the worker makes
+  int answers_due_ = 0;  // that the readers make
 
   HttpServer http_;
   std::unique_ptr<Calls> calls_;  // this and what follows: once the model is loaded
   std::unique_ptr<Streams> streams_;
-  std::unique_ptr<Worker> worker_;
+  std::unique_ptr<Readers> readers_;
 };
 
 // On a thread of its own: the sockets answer meanwhile.
@@ -105,8 +106,8 @@ void Server::Core::load() {
       facts_ = facts;
       model_ = std::move(*model);
       streams_ = std::move(*streams);
-      worker_ = std::make_unique<Worker>();
-      calls_ = std::make_unique<Calls>(Calls::Uses{options_, *model_, facts_, http_, *worker_, *streams_, metrics_, log_}, [this] { end_when_drained(); });
+      readers_ = std::make_unique<Readers>(facts_.fetcher);
+      calls_ = std::make_unique<Calls>(Calls::Uses{options_, *model_, facts_, http_, *readers_, *streams_, metrics_, log_}, [this] { end_when_drained(); });
       be_ready(cache_bytes);
     });
   } catch (...) {
@@ -239,18 +240,20 @@ std::string Server::Core::metrics_text() {
   return metrics_.text(now);
 }
 
-// What takes a while and no session: on the worker.
+// What takes a while and no session: by the readers.
 void Server::Core::answer_later(std::shared_ptr<Exchange> exchange, const RouteInfo& route, std::string body) {
   ++answers_due_;
-  worker_->post([this, exchange = std::move(exchange), route, body = std::move(body)]() mutable {
+  const auto gone = std::make_shared<std::atomic<bool>>(false);
+  exchange->on_gone([gone] { *gone = true; });
+  readers_->post(std::move(body), [this, exchange = std::move(exchange), route, gone](const std::string& body, GrammarCache&) {
     Response response;
     Refusal refusal{.status = 0};
     try {
-      response.body = body_of(route, body);
+      response.body = body_of(route, body, *gone);
     } catch (...) {
       refusal = caught();
     }
-    http_.post([this, exchange = std::move(exchange), route, response = std::move(response), refusal = std::move(refusal)]() mutable {
+    http_.post([this, exchange, route, response = std::move(response), refusal = std::move(refusal)]() mutable {
       const std::string& id = exchange->head().request_id;
       if (refusal.status == 500) refusal = log_.mishap(id, refusal.message);
       if (refusal.status != 0) response = response_of(refusal, route, id);
@@ -261,21 +264,21 @@ void Server::Core::answer_later(std::shared_ptr<Exchange> exchange, const RouteI
   });
 }
 
-std::string Server::Core::body_of(const RouteInfo& route, const std::string& request) const {
+std::string Server::Core::body_of(const RouteInfo& route, const std::string& request, const std::atomic<bool>& gone) const {
   const engine::Model& model = *model_;
   if (route.route == Route::props) return props_body(model, facts_, options_, kVersion);
   const text::Value value = parse_body(request);
   switch (route.route) {
     case Route::count_tokens:
-      return R"({"input_tokens":)" + std::to_string(prompt_of(model, read_count_tokens(value, facts_)).ids.size()) + "}";
+      return R"({"input_tokens":)" + std::to_string(prompt_of(model, read_count_tokens(value, facts_), gone).ids.size()) + "}";
     case Route::tokenize: {
       const TokenizeRequest tokenize = read_tokenize(value, facts_);
       const auto* plain = std::get_if<PlainText>(&tokenize.content);
-      return tokens_body(plain ? ids_of(*plain, model.tokenizer) : prompt_of(model, std::get<ChatPrompt>(tokenize.content)).ids, tokenize.with_pieces,
+      return tokens_body(plain ? ids_of(*plain, model.tokenizer) : prompt_of(model, std::get<ChatPrompt>(tokenize.content), gone).ids, tokenize.with_pieces,
                          model.tokenizer);
     }
     case Route::detokenize: return content_body(read_detokenize(value, facts_), model.tokenizer);
-    default: return prompt_body(prompt_of(model, read_apply_template(value, facts_)).ids, model.tokenizer);
+    default: return prompt_body(prompt_of(model, read_apply_template(value, facts_), gone).ids, model.tokenizer);
   }
 }
 

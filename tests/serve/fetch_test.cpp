@@ -208,6 +208,15 @@ const suite<"a server that fetches"> server_that_fetches = [] {
     expect(!has(server.log(), kHost)) << server.log();
   };
 
+  "keeps nobody else waiting for them"_test = [] {
+    RunningServer server(pebble_with(1), {.fetcher = make_fetcher(https().rules())});
+    const RawClient waits = server.sent(post("/v1/chat/completions", chat_with(kUrl + "/silent")));
+    const RawClient counts = server.sent(post("/v1/messages/count_tokens", message_with(R"({"type":"url","url":")" + kUrl + R"(/silent"})")));
+    expect(server.post("/tokenize", R"({"content":"x"})").status == 200_i);
+    expect(server.post("/v1/chat/completions", R"({"max_tokens":1,"messages":[{"role":"user","content":"https://pictures.example."}]})").status == 200_i);
+    expect(!waits.readable(0) && !counts.readable(0));
+  };
+
   "lets go of what nobody waits for"_test = [] {
     RunningServer server(pebble_with(1), {.fetcher = make_fetcher(https().rules())});
     RawClient leaves = server.sent(post("/v1/chat/completions", chat_with(kUrl + "/silent")));
