@@ -38,7 +38,7 @@ void Calls::begin(std::shared_ptr<Call> call, std::string body) {
   call->exchange().on_gone([this, weak = std::weak_ptr(call)] {
     if (const auto call = weak.lock()) cancel(call, "client", std::nullopt);
   });
-  uses_.readers.post(std::move(body), [this, call = std::move(call)](const std::string& body, GrammarCache& grammars) {
+  uses_.readers.post(std::move(body), [this, call = std::move(call)](const std::string& body, GrammarCache& grammars) mutable {
     Ticket& ticket = *call->ticket();
     auto request = std::make_shared<Request>();
     Refusal refusal{.status = 0};
@@ -49,7 +49,7 @@ void Calls::begin(std::shared_ptr<Call> call, std::string body) {
     } catch (...) {
       refusal = caught();
     }
-    uses_.http.post([this, call, body_bytes = body.size(), request = std::move(request), refusal = std::move(refusal)] {
+    uses_.http.post([this, call = std::move(call), body_bytes = body.size(), request = std::move(request), refusal = std::move(refusal)] {
       if (call->state() == Call::State::over) return close(call);
       const bool has_room = call->exchange().hold(body_bytes + call->ticket()->media_bytes());  // the writer may repeat much of the body
       if (refusal.status == 0 && has_room) return submit(call, std::move(*request));

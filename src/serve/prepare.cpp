@@ -132,9 +132,9 @@ Readers::Readers(const Fetcher* fetcher) : fetcher_(fetcher) {
 }
 
 void Readers::post(std::string body, std::function<void(const std::string&, GrammarCache&)> read) {
-  worker_.post([this, body = std::move(body), read = std::move(read)] {
+  worker_.post([this, body = std::move(body), read = std::move(read)]() mutable {
     if (!fetcher_ || !has_address(body, *fetcher_)) read(body, grammars_);
-    else fetching_->post([this, body, read] { read(body, grammars_of_fetching_); });
+    else fetching_->post([this, body = std::move(body), read = std::move(read)] { read(body, grammars_of_fetching_); });
   });
 }
 

@@ -55,7 +55,7 @@ class Worker {
 class Readers {
  public:
   explicit Readers(const Fetcher* fetcher);  // null: nothing is fetched
-  // Calls read(body, grammars) on a thread of theirs.
+  // Calls read(body, grammars) once, on a thread of theirs. It moves what belongs to the HTTP loop back to it: none of that may end here.
   void post(std::string body, std::function<void(const std::string&, GrammarCache&)> read);
 
  private:

@@ -245,7 +245,7 @@ void Server::Core::answer_later(std::shared_ptr<Exchange> exchange, const RouteI
   ++answers_due_;
   const auto gone = std::make_shared<std::atomic<bool>>(false);
   exchange->on_gone([gone] { *gone = true; });
-  readers_->post(std::move(body), [this, exchange = std::move(exchange), route, gone](const std::string& body, GrammarCache&) {
+  readers_->post(std::move(body), [this, exchange = std::move(exchange), route, gone](const std::string& body, GrammarCache&) mutable {
     Response response;
     Refusal refusal{.status = 0};
     try {
@@ -253,7 +253,7 @@ void Server::Core::answer_later(std::shared_ptr<Exchange> exchange, const RouteI
     } catch (...) {
       refusal = caught();
     }
-    http_.post([this, exchange, route, response = std::move(response), refusal = std::move(refusal)]() mutable {
+    http_.post([this, exchange = std::move(exchange), route, response = std::move(response), refusal = std::move(refusal)]() mutable {
       const std::string& id = exchange->head().request_id;
       if (refusal.status == 500) refusal = log_.mishap(id, refusal.message);
       if (refusal.status != 0) response = response_of(refusal, route, id);
