@@ -1,7 +1,7 @@
 // The products of q8.hpp with Arm's dot products of bytes. This file alone is compiled for processors that have them;
 // instructions.hpp says who may call it.
+#include "cpu/q8_dotprod_row.hpp"
 #include "cpu/q8_signed_codes.hpp"
-#include "cpu/q8_unsigned.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -101,6 +101,8 @@ struct Dotprod {
 
   template <int Bits, int Group, int Rows>
   static void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
+    if constexpr (Rows == 1 && kUnsigned<Bits, Group>)
+      if (w.cols >= 2 * Group) return in_order::multiply_row(w, tile, y, steps);
     if constexpr (Rows <= 4 && kUnsigned<Bits, Group>) in_order::multiply_unsigned<Rows>(w, tile, y, steps);
     else if constexpr (Rows == 1) multiply_row<Dotprod, Bits, Group>(w, tile, y[0], steps);
     else multiply_turned<Bits, Group, Rows>(w, tile, y, steps);

@@ -80,6 +80,10 @@ struct Scales {
 
 LAPIDARY_INLINE int32x4_t sum_of_each(const int32x4_t* d) { return vpaddq_s32(vpaddq_s32(d[0], d[1]), vpaddq_s32(d[2], d[3])); }
 
+// Weights that lie one after the other are fetched as one stream: into the first cache by as much as a step is long or a little more,
+// into the second by so many bytes more.
+inline constexpr int kNearAhead = 8192;
+
 // Where a step reads. The core takes four instructions a cycle, and vector operations are two of them: addresses must not cost any.
 // So several groups are taken by offsets that the compiler knows, and then all pointers move on.
 template <int kGroupBytes, int kTileBytes, int kTileFactors, int kGroupWords = kStreams>
@@ -90,8 +94,7 @@ struct Cursor {
   const std::int8_t* q;
   const SignedFactors* factors;
 
-  // The four rows lie one after the other: the memory is asked for what lies ahead as for one stream, so that all rows are there
-  // when their step begins.
+  // All rows are there when their step begins.
   Cursor(const Q8Weights& w, const Streams& streams, const Q8Tile& tile, int step)
       : weights_ahead(streams.at[0] + (kStreams - 1) * w.row_bytes + 1024),
         scales(w.scales + static_cast<std::size_t>(step) * (w.cols / w.format.group) * kGroupWords),
@@ -100,14 +103,15 @@ struct Cursor {
     std::copy_n(streams.at, kStreams, weights);
   }
 
-  template <int kGroup>
+  // kNear: also into the second cache, where tiles of activations do not take turns at weights that are there already
+  template <int kGroup, bool kNear = false>
   LAPIDARY_INLINE void fetch() const {
     constexpr int kBegin = kGroup * kStreams * kGroupBytes, kLines = kStreams * kGroupBytes / 64;
-    if constexpr (kLines > 0) fetch_at<kBegin>(weights_ahead);
-    if constexpr (kLines > 1) fetch_at<kBegin + 64>(weights_ahead);
-    if constexpr (kLines > 2) fetch_at<kBegin + 128>(weights_ahead);
-    if constexpr (kLines > 3) fetch_at<kBegin + 192>(weights_ahead);
-    if constexpr (kGroup == 0) fetch_at<512>(scales);
+    if constexpr (kLines > 0) fetch_at<kBegin, kNear>(weights_ahead);
+    if constexpr (kLines > 1) fetch_at<kBegin + 64, kNear>(weights_ahead);
+    if constexpr (kLines > 2) fetch_at<kBegin + 128, kNear>(weights_ahead);
+    if constexpr (kLines > 3) fetch_at<kBegin + 192, kNear>(weights_ahead);
+    if constexpr (kGroup == 0) fetch_at<512, kNear>(scales);
   }
 
   template <int kGroups>
@@ -137,9 +141,10 @@ struct Cursor {
   }
 
  private:
-  template <int kOffset>
+  template <int kOffset, bool kNear>
   LAPIDARY_INLINE static void fetch_at(const void* at) {
     asm volatile("prfm pldl1keep, [%0, %1]" : : "r"(at), "n"(kOffset));
+    if constexpr (kNear) asm volatile("prfm pldl2keep, [%0, %1]" : : "r"(at), "n"(kOffset + kNearAhead));
   }
 };
 
@@ -152,7 +157,7 @@ void multiply_row(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps)
     Cursor<kGroupBytes, Group, 1> cursor(w, streams, tile, step);
     float32x4_t sums = vdupq_n_f32(0.0f);
     cursor.template for_each_group<true>(w.cols / Group, [&]<int kGroup>(const auto& at) __attribute__((always_inline)) {
-      at.template fetch<kGroup>();
+      at.template fetch<kGroup, true>();
       int8x16_t q[Group / 16];
       for (int i = 0; i < Group / 16; ++i) q[i] = vld1q_s8(at.q + kGroup * Group + 16 * i);
       int32x4_t whole[kStreams], low[kStreams];

@@ -94,11 +94,15 @@ class OneStream {
  public:
   OneStream(const Q8Weights& w, const Streams& streams) : at_(streams.at[0] + (kStreams - 1) * w.row_bytes + kAheadBytes) {}
 
-  // For a group of kBytes in each row.
-  template <int kBytes>
+  // For a group of kBytes in each row. kNear: as a Cursor has it
+  template <int kBytes, bool kNear>
   LAPIDARY_INLINE void fetch(int g, const std::uint32_t* scales) const {
     constexpr int kStepBytes = kStreams * kBytes;
-    for (int line = 0; line < kStepBytes; line += 64) asm volatile("prfm pldl1keep, [%0]" : : "r"(at_ + g * kStepBytes + line));
+    for (int line = 0; line < kStepBytes; line += 64) {
+      const std::uint8_t* const at = at_ + g * kStepBytes + line;
+      asm volatile("prfm pldl1keep, [%0]" : : "r"(at));
+      if constexpr (kNear) asm volatile("prfm pldl2keep, [%0, %1]" : : "r"(at), "n"(kNearAhead));
+    }
     if (g % 4 == 0) asm volatile("prfm pldl1keep, [%0, #512]" : : "r"(scales + g * kStreams));
   }
 
@@ -122,7 +126,7 @@ void multiply_code_row(const Q8Weights& w, const Q8Tile& tile, float* y, Range s
     const std::uint32_t* scales = w.scales + static_cast<std::size_t>(step) * groups * kStreams;
     float32x4_t sums = vdupq_n_f32(0.0f);
     for (int g = 0; g < groups; ++g) {
-      ahead.fetch<kGroupBytes>(g, scales);
+      ahead.fetch<kGroupBytes, true>(g, scales);
       const RowGroup<Dot, codes, Group> activations(tile.q + g * Group);
       int32x4_t d[kStreams];
 #pragma GCC unroll 4
@@ -149,7 +153,7 @@ void multiply_code_rows(const Q8Weights& w, const Q8Tile& tile, float* const* y,
     float32x4_t sums[kTileRows];
     for (float32x4_t& sum : sums) sum = vdupq_n_f32(0.0f);
     for (int g = 0; g < groups; ++g) {
-      ahead.fetch<kGroupBytes>(g, scales);
+      ahead.fetch<kGroupBytes, false>(g, scales);
       int8x16_t c[kStreams][kVectors];
 #pragma GCC unroll 4
       for (int i = 0; i < kStreams; ++i) load_codes<codes, Group>(streams.at[i] + g * kGroupBytes, c[i]);

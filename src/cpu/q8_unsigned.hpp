@@ -17,6 +17,11 @@ namespace in_order {
 
 inline constexpr int kUnsignedWords = kStreams + kStreams / 2;  // of a group: scales and biases, sums of 16 bits
 
+// The next step is fetched during this one.
+LAPIDARY_INLINE const std::uint8_t* fetched_from(const Q8Weights& w, const Streams& streams) {
+  return streams.at[0] + (kStreams - 1) * w.row_bytes + 256;
+}
+
 // Of a group of a row, 16 of u and 16 of v in turns.
 LAPIDARY_INLINE void quantise_unsigned(const float* const* x, const Q8Tile& tile, Range groups) {
   quantise_with_offsets<true, 64>(x, tile, groups, [](const QuantisedGroup<64>& group, std::int8_t* q) {
@@ -96,7 +101,7 @@ LAPIDARY_INLINE void add_group(UnsignedFlow<Rows>& f, const UnsignedConstants& c
   load(f.weights[0], w[0][0], w[0][1]);
   load(f.weights[1], w[1][0], w[1][1]);
   fetch<0>(f.ahead);
-  fetch_near<2048>(f.ahead);
+  fetch_near<kNearAhead>(f.ahead);
   begin_dots<Rows>(dots, c);
   add_bytes<Rows, 0>(dots, w[0][0], w[1][0], f.q);
   if constexpr (!kFirst)
@@ -109,7 +114,7 @@ LAPIDARY_INLINE void add_group(UnsignedFlow<Rows>& f, const UnsignedConstants& c
   load(f.weights[2], w[0][0], w[0][1]);
   load(f.weights[3], w[1][0], w[1][1]);
   fetch<64>(f.ahead);
-  fetch_near<2112>(f.ahead);
+  fetch_near<kNearAhead + 64>(f.ahead);
 #pragma GCC unroll 4
   for (int r = 0; r < Rows; ++r) add_pairs(f.pairs[r], dots[r][0], dots[r][1]);
   begin_dots<Rows>(f.dots, c);
@@ -170,7 +175,7 @@ void multiply_unsigned(const Q8Weights& w, const Q8Tile& tile, float* const* y, 
     const Streams streams(w, step);
     UnsignedFlow<Rows> f{};
     std::copy_n(streams.at, kStreams, f.weights);
-    f.ahead = streams.at[0] + (kStreams - 1) * w.row_bytes + 256;
+    f.ahead = fetched_from(w, streams);
     f.q = reinterpret_cast<const std::uint8_t*>(tile.q);
     f.scales = w.scales + static_cast<std::size_t>(step) * groups * kUnsignedWords;
     f.factors = &reinterpret_cast<const SignedFactors*>(tile.factors)->a;
