@@ -234,24 +234,24 @@ void multiply_pairs(const Q8Weights& w, const Q8Tile& tile, float* const* y, Ran
   }
 }
 
+struct SignedDots {
+  LAPIDARY_INLINE static int32x4_t add(int32x4_t sum, int8x16_t a, int8x16_t b) { return vdotq_s32(sum, a, b); }
+};
+
 // Codes of fewer than 8 bits, one activation row.
 template <Codes codes, int Group>
 void multiply_codes_one(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps) {
-  constexpr int kGroupBytes = Group * bits_of(codes) / 8, kVectors = Group / 16;
+  constexpr int kGroupBytes = Group * bits_of(codes) / 8;
   const int groups = w.cols / Group;
   for (int step = steps.begin; step < steps.end; ++step) {
     const Streams streams(w, step);
     const std::uint32_t* scales = w.scales + static_cast<std::size_t>(step) * groups * kStreams;
     float32x4_t sums = vdupq_n_f32(0.0f);
     for (int g = 0; g < groups; ++g) {
+      const RowGroup<SignedDots, codes, Group> activations(tile.q + g * Group);
       int32x4_t d[kStreams];
 #pragma GCC unroll 4
-      for (int i = 0; i < kStreams; ++i) {
-        int8x16_t c[kVectors];
-        load_codes<codes, Group>(streams.at[i] + g * kGroupBytes, c);
-        d[i] = vdupq_n_s32(0);
-        for (int j = 0; j < kVectors; ++j) d[i] = vdotq_s32(d[i], c[j], vld1q_s8(tile.q + g * Group + 16 * j));
-      }
+      for (int i = 0; i < kStreams; ++i) d[i] = activations.add(vdupq_n_s32(0), streams.at[i] + g * kGroupBytes);
       sums = add_products<has_biases(codes)>(sums, d, scales + g * kStreams, tile.factors + 2 * g);
     }
     store(streams, w.rows, sums, y);
