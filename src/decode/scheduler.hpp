@@ -1,5 +1,6 @@
 // Whose turn it is where several texts share an engine: a round for all that decode, as many as it has rows for, then a chunk of one
-// prompt, and again. So nobody is silent for longer than the rounds of the others and a chunk, and every prompt gets on.
+// prompt, or of several that are no longer together, and again. So nobody is silent for longer than the rounds of the others and a
+// chunk, every prompt gets on, and those who came together decode together.
 #pragma once
 
 #include <array>
@@ -40,11 +41,12 @@ class Scheduler {
  private:
   int chunk_rows_beside_rounds() const;
   Unit round_of(std::span<const Text> texts);
-  Unit chunk_of(std::span<const Text> texts, bool others_decode);
+  Unit chunk_of(std::span<const Text> texts, int most_rows);
 
   const int most_rows_, chunk_rows_;
   std::vector<std::uint64_t> served_;   // had their round in this turn
   std::uint64_t last_chunk_ = 0;        // whose it was
+  int granted_rows_ = 0, rows_left_ = 0;  // of the last chunk, and what it left of them for others
   double round_s_ = 0, row_s_ = 0;      // of a round, of a row of a chunk: averages; 0 = not known
 };
 

@@ -37,6 +37,28 @@ const suite<"scheduler"> scheduler = [] {
     for (const char* expected : {"chunk 5", "chunk 4", "chunk 5"}) expect(shown(all.next(prompts), prompts) == expected) << expected;
   };
 
+  "short prompts share a turn, as long as a chunk may be"_test = [] {
+    Scheduler all(8, 128);
+    const Text texts[] = {{1, Wish::round}, {2, Wish::chunk}, {3, Wish::chunk}, {4, Wish::chunk}, {5, Wish::chunk}};
+    const auto next = [&](const char* expected, int most_rows, int rows) {
+      const Scheduler::Unit unit = all.next(texts);
+      expect(shown(unit, texts) == expected) << expected;
+      expect(unit.chunk_rows == most_rows) << expected << unit.chunk_rows;
+      if (rows > 0) all.observe_chunk(rows, 1e-6 * rows);
+      else all.observe_round(1.0);
+    };
+    next("round 1", 0, 0);
+    next("chunk 2", 128, 40);
+    next("chunk 3", 88, 40);
+    next("chunk 4", 48, 30);  // what is left is not worth a chunk
+    next("round 1", 0, 0);
+    next("chunk 5", 128, 128);
+    next("round 1", 0, 0);
+    next("chunk 2", 128, 1);
+    const Text decoding[] = {{1, Wish::round}, {2, Wish::round}};
+    expect(shown(all.next(decoding), decoding) == "round 1 2") << "no prompt is left";
+  };
+
   "more than a round has rows for take turns"_test = [] {
     Scheduler all(2, 256);
     const Text texts[] = {{1, Wish::round}, {2, Wish::round}, {3, Wish::round}, {4, Wish::chunk}};
