@@ -8,19 +8,13 @@
 // a time and store what they have no registers for.
 #pragma once
 
-#include "cpu/q8_in_order.hpp"
-#include "cpu/q8_signed.hpp"
+#include "cpu/q8_dotprod_block.hpp"
 
 namespace lapidary::cpu {
 namespace {
 namespace in_order {
 
 inline constexpr int kUnsignedWords = kStreams + kStreams / 2;  // of a group: scales and biases, sums of 16 bits
-
-// The next step is fetched during this one.
-LAPIDARY_INLINE const std::uint8_t* fetched_from(const Q8Weights& w, const Streams& streams) {
-  return streams.at[0] + (kStreams - 1) * w.row_bytes + 256;
-}
 
 // Of a group of a row, 16 of u and 16 of v in turns.
 LAPIDARY_INLINE void quantise_unsigned(const float* const* x, const Q8Tile& tile, Range groups) {

@@ -1,0 +1,134 @@
+// The way of one row of activations through weights whose rows lie one after the other: q8_dotprod_four.hpp and q8_dotprod_six.hpp, for
+// 4 and 6 bits in groups of 64.
+//
+// Everything waits for these loops when tokens come one at a time. Each is one block, so that the end of a step costs next to nothing:
+// its last sums are made during the first products of the next step. The orders were found by trial on a processor with four vector
+// units, among those that keep two of them busy (q8_in_order.hpp says why it matters).
+#pragma once
+
+#include <cstddef>
+
+#include "cpu/q8_in_order.hpp"
+#include "cpu/q8_signed.hpp"
+
+namespace lapidary::cpu {
+namespace {
+namespace in_order {
+
+struct RowBlock {
+  const std::uint8_t* weights[kStreams];
+  const void* q;
+  const float* factors;
+  const std::uint32_t* scales;
+  std::int64_t groups;        // two at least
+  std::int64_t steps;         // one at least
+  float* y;
+  std::size_t to_next_step;   // from the end of a stream's row
+  const std::uint8_t* ahead;
+  const void* constants;
+  float before[kStreams];     // a place for the sums before the first step, which are of no use
+  float whole = kWhole;       // what sums begin with
+};
+static_assert(offsetof(RowBlock, q) == 32 && offsetof(RowBlock, factors) == 40 && offsetof(RowBlock, scales) == 48 &&
+              offsetof(RowBlock, groups) == 56 && offsetof(RowBlock, steps) == 64 && offsetof(RowBlock, y) == 72 &&
+              offsetof(RowBlock, to_next_step) == 80 && offsetof(RowBlock, ahead) == 88 && offsetof(RowBlock, constants) == 96 &&
+              offsetof(RowBlock, before) == 104 && offsetof(RowBlock, whole) == 120);
+
+// Goes through the block that `block` names. With a TURN a group comes into the dots, the one before into the sums. It finds
+//   x1 - x4  streams           x11, x12   scales and factors of the group before   v0           sums
+//   x10      activations       x13        what is fetched                          v3, v6, v7   dots: of two streams, of the others
+//   v30 the upper halves of words, v31 and [x8] kWhole
+// BEGIN loads what else it wants from x9, the constants; NEXT moves the streams on, where the turn has not.
+#define LAPIDARY_RUN_ROW_BLOCK(GROUP_BYTES, Q_BYTES, SCALE_BYTES, TURN, BEGIN, NEXT)                                                 \
+  register RowBlock* at asm("x0") = &block;                                                                                         \
+  asm volatile(                                                                                                                     \
+      "ldp x1, x2, [x0]\n"                                                                                                          \
+      "ldp x3, x4, [x0, #16]\n"                                                                                                     \
+      "ldr x10, [x0, #32]\n"                                                                                                        \
+      "ldp x12, x11, [x0, #40]\n"                                                                                                   \
+      "ldp x16, x14, [x0, #56]\n" /* groups, steps left */                                                                          \
+      "ldp x7, x6, [x0, #72]\n"   /* outputs of the next step, from one step to the next */                                         \
+      "ldp x13, x9, [x0, #88]\n"                                                                                                    \
+      "add x15, x0, #104\n"       /* outputs */                                                                                     \
+      "add x8, x0, #120\n"                                                                                                          \
+      "mov x17, x11\n"            /* scales of the next step */                                                                     \
+      "mvni v30.4s, #0xff, msl #8\n"                                                                                                \
+      "ld1r {v31.4s}, [x8]\n" BEGIN                                                                                                 \
+      "mov x9, %[scale_bytes]\n"                                                                                                    \
+      "mul x9, x9, x16\n"         /* of a step */                                                                                   \
+      "movi v0.2d, #0\n"                                                                                                            \
+      "movi v3.2d, #0\n"                                                                                                            \
+      "movi v6.2d, #0\n"                                                                                                            \
+      "movi v7.2d, #0\n"                                                                                                            \
+      ".p2align 5\n"                                                                                                                \
+      /* The first group of a step; then the sums of the step before are complete. */                                               \
+      "1:\n" TURN NEXT                                                                                                              \
+      "add x10, x10, %[q_bytes]\n"                                                                                                  \
+      "add x13, x13, %[fetched_bytes]\n"                                                                                            \
+      "str q0, [x15]\n"                                                                                                             \
+      "cbz x14, 3f\n"                                                                                                               \
+      "mov x15, x7\n"                                                                                                               \
+      "add x7, x7, #16\n"                                                                                                           \
+      "movi v0.2d, #0\n"                                                                                                            \
+      "mov x11, x17\n"                                                                                                              \
+      "add x17, x17, x9\n"                                                                                                          \
+      "ldr x12, [x0, #40]\n"                                                                                                        \
+      "sub x5, x16, #1\n"                                                                                                           \
+      ".p2align 5\n"                                                                                                                \
+      /* The other groups. */                                                                                                       \
+      "2:\n" TURN NEXT                                                                                                              \
+      "add x10, x10, %[q_bytes]\n"                                                                                                  \
+      "add x13, x13, %[fetched_bytes]\n"                                                                                            \
+      "add x11, x11, %[scale_bytes]\n"                                                                                              \
+      "add x12, x12, %[factor_bytes]\n"                                                                                             \
+      "subs x5, x5, #1\n"                                                                                                           \
+      "b.ne 2b\n"                                                                                                                   \
+      "ldr x10, [x0, #32]\n"                                                                                                        \
+      "subs x14, x14, #1\n"                                                                                                         \
+      "csel x6, x6, x5, ne\n"     /* 0 after the last step */                                                                       \
+      "add x1, x1, x6\n"                                                                                                            \
+      "add x2, x2, x6\n"                                                                                                            \
+      "add x3, x3, x6\n"                                                                                                            \
+      "add x4, x4, x6\n"                                                                                                            \
+      "b.ne 1b\n"                                                                                                                   \
+      /* There is no group after: the last one again. */                                                                            \
+      "sub x1, x1, %[group_bytes]\n"                                                                                                \
+      "sub x2, x2, %[group_bytes]\n"                                                                                                \
+      "sub x3, x3, %[group_bytes]\n"                                                                                                \
+      "sub x4, x4, %[group_bytes]\n"                                                                                                \
+      "b 1b\n"                                                                                                                      \
+      "3:\n"                                                                                                                        \
+      :                                                                                                                             \
+      : "r"(at), [group_bytes] "n"(GROUP_BYTES), [fetched_bytes] "n"(kStreams * GROUP_BYTES), [q_bytes] "n"(Q_BYTES),               \
+        [scale_bytes] "n"(SCALE_BYTES), [factor_bytes] "n"(sizeof(SignedFactors)), [near] "n"(kNearAhead),                          \
+        [near_64] "n"(kNearAhead + 64), [near_128] "n"(kNearAhead + 128)                                                            \
+      : "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "v0", "v1",   \
+        "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", \
+        "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "cc", "memory")
+
+// The next step is fetched during this one.
+LAPIDARY_INLINE const std::uint8_t* fetched_from(const Q8Weights& w, const Streams& streams) {
+  return streams.at[0] + (kStreams - 1) * w.row_bytes + 256;
+}
+
+// Whole steps of four rows, whose groups have so many words of scales. q: the activations
+LAPIDARY_INLINE RowBlock row_block(const Q8Weights& w, const Q8Tile& tile, const void* q, int group_words, float* y, Range steps) {
+  const Streams streams(w, steps.begin);
+  const int groups = w.cols / w.format.group;
+  RowBlock block{.weights = {}, .q = q, .factors = &reinterpret_cast<const SignedFactors*>(tile.factors)->a,
+                 .scales = w.scales + static_cast<std::size_t>(steps.begin) * groups * group_words,
+                 .groups = groups, .steps = steps.end - steps.begin, .y = y + steps.begin * kStreams,
+                 .to_next_step = kStreams * w.row_bytes - static_cast<std::size_t>(groups) * w.format.group_bytes(),
+                 .ahead = fetched_from(w, streams), .constants = nullptr, .before = {}};
+  std::copy_n(streams.at, kStreams, block.weights);
+  return block;
+}
+
+// The steps of these that have all four rows.
+LAPIDARY_INLINE Range whole_steps(const Q8Weights& w, Range steps) {
+  return {steps.begin, std::max(steps.begin, std::min(steps.end, w.rows / kStreams))};
+}
+
+}  // namespace in_order
+}  // namespace
+}  // namespace lapidary::cpu
