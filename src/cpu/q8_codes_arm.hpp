@@ -26,10 +26,8 @@ LAPIDARY_INLINE uint8x16_t load_first(const std::uint8_t* from) {
 }
 
 // Twice the value of each.
-LAPIDARY_INLINE int8x16_t value_of_e2m1(uint8x16_t codes) {
-  const int8x16_t values = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-  return vqtbl1q_s8(values, codes);
-}
+constexpr std::int8_t kE2m1Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+LAPIDARY_INLINE int8x16_t value_of_e2m1(uint8x16_t codes) { return vqtbl1q_s8(vld1q_s8(kE2m1Values), codes); }
 
 // c: [Group / 16]
 template <Codes codes, int Group>

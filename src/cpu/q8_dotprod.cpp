@@ -1,6 +1,7 @@
 // The products of q8.hpp with Arm's dot products of bytes. This file alone is compiled for processors that have them;
 // instructions.hpp says who may call it.
 #include "cpu/q8_dotprod_four.hpp"
+#include "cpu/q8_dotprod_mxfp4.hpp"
 #include "cpu/q8_dotprod_six.hpp"
 #include "cpu/q8_signed_codes.hpp"
 
@@ -111,9 +112,10 @@ struct Dotprod {
 
   template <Codes codes, int Group>
   static void multiply_codes(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
-    if constexpr (codes == Codes::u6 && Group == 64)
-      if (const int groups = w.cols / Group; tile.rows == 1 && groups >= 2 && groups <= in_order::kSixBitsMaxGroups)
-        steps = in_order::multiply_six_bits<Dotprod>(w, tile, y[0], steps);
+    if (tile.rows == 1 && w.cols >= 128 && w.cols % 64 == 0 && w.cols <= in_order::kRowBlockMaxCols) {
+      if constexpr (codes == Codes::u6 && Group == 64) steps = in_order::multiply_six_bits<Dotprod>(w, tile, y[0], steps);
+      if constexpr (codes == Codes::e2m1 && Group == 32) steps = in_order::multiply_mxfp4<Dotprod>(w, tile, y[0], steps);
+    }
     if (tile.rows == 1) multiply_code_row<Dotprod, codes, Group>(w, tile, y[0], steps);
     else multiply_code_rows<Dotprod, codes, Group>(w, tile, y, steps);
   }

@@ -1,5 +1,5 @@
 // The way of one row of activations through weights whose rows lie one after the other: q8_dotprod_four.hpp and q8_dotprod_six.hpp, for
-// 4 and 6 bits in groups of 64.
+// 4 and 6 bits in groups of 64, q8_dotprod_mxfp4.hpp.
 //
 // Everything waits for these loops when tokens come one at a time. Each is one block, so that the end of a step costs next to nothing:
 // its last sums are made during the first products of the next step. The orders were found by trial on a processor with four vector
@@ -20,7 +20,7 @@ struct RowBlock {
   const void* q;
   const float* factors;
   const std::uint32_t* scales;
-  std::int64_t groups;        // two at least
+  std::int64_t groups;        // as a turn has them; two at least
   std::int64_t steps;         // one at least
   float* y;
   std::size_t to_next_step;   // from the end of a stream's row
@@ -39,7 +39,7 @@ static_assert(offsetof(RowBlock, q) == 32 && offsetof(RowBlock, factors) == 40 &
 //   x10      activations       x13        what is fetched                          v3, v6, v7   dots: of two streams, of the others
 //   v30 the upper halves of words, v31 and [x8] kWhole
 // BEGIN loads what else it wants from x9, the constants; NEXT moves the streams on, where the turn has not.
-#define LAPIDARY_RUN_ROW_BLOCK(GROUP_BYTES, Q_BYTES, SCALE_BYTES, TURN, BEGIN, NEXT)                                                 \
+#define LAPIDARY_RUN_ROW_BLOCK(GROUP_BYTES, Q_BYTES, SCALE_BYTES, FACTOR_BYTES, TURN, BEGIN, NEXT)                                   \
   register RowBlock* at asm("x0") = &block;                                                                                         \
   asm volatile(                                                                                                                     \
       "ldp x1, x2, [x0]\n"                                                                                                          \
@@ -100,7 +100,7 @@ static_assert(offsetof(RowBlock, q) == 32 && offsetof(RowBlock, factors) == 40 &
       "3:\n"                                                                                                                        \
       :                                                                                                                             \
       : "r"(at), [group_bytes] "n"(GROUP_BYTES), [fetched_bytes] "n"(kStreams * GROUP_BYTES), [q_bytes] "n"(Q_BYTES),               \
-        [scale_bytes] "n"(SCALE_BYTES), [factor_bytes] "n"(sizeof(SignedFactors)), [near] "n"(kNearAhead),                          \
+        [scale_bytes] "n"(SCALE_BYTES), [factor_bytes] "n"(FACTOR_BYTES), [near] "n"(kNearAhead),                                   \
         [near_64] "n"(kNearAhead + 64), [near_128] "n"(kNearAhead + 128)                                                            \
       : "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "v0", "v1",   \
         "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", \
@@ -110,6 +110,8 @@ static_assert(offsetof(RowBlock, q) == 32 && offsetof(RowBlock, factors) == 40 &
 LAPIDARY_INLINE const std::uint8_t* fetched_from(const Q8Weights& w, const Streams& streams) {
   return streams.at[0] + (kStreams - 1) * w.row_bytes + 256;
 }
+
+inline constexpr int kRowBlockMaxCols = 24576;  // where activations are brought into another order
 
 // Whole steps of four rows, whose groups have so many words of scales. q: the activations
 LAPIDARY_INLINE RowBlock row_block(const Q8Weights& w, const Q8Tile& tile, const void* q, int group_words, float* y, Range steps) {

@@ -42,7 +42,7 @@ inline void multiply_four_bits(const Q8Weights& w, const Q8Tile& tile, float* co
   const Range whole = whole_steps(w, steps);
   if (whole.begin < whole.end) {
     RowBlock block = row_block(w, tile, tile.q, kUnsignedWords, y[0], whole);
-    LAPIDARY_RUN_ROW_BLOCK(32, 64, 4 * kUnsignedWords, LAPIDARY_FOUR_BITS_TURN, "movi v29.4h, #128\n", "");
+    LAPIDARY_RUN_ROW_BLOCK(32, 64, 4 * kUnsignedWords, sizeof(SignedFactors), LAPIDARY_FOUR_BITS_TURN, "movi v29.4h, #128\n", "");
   }
   multiply_unsigned<1>(w, tile, y, {whole.end, steps.end});
 }

@@ -58,14 +58,12 @@ namespace in_order {
   "sdot v7.4s, v5.16b, v16.16b\n"    "sdot v6.4s, v12.16b, v21.16b\n" \
   "and v2.16b, v2.16b, v29.16b\n"    "sdot v7.4s, v2.16b, v11.16b\n"
 
-inline constexpr int kSixBitsMaxGroups = 384;
-
-// For two groups and more, as many as that at most. Returns the steps that are left.
+// For two groups and more, of kRowBlockMaxCols at most. Returns the steps that are left.
 template <class Dot>
 Range multiply_six_bits(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps) {
   const Range whole = whole_steps(w, steps);
   if (whole.begin < whole.end) {
-    int8x16_t q[kSixBitsMaxGroups][3][2];
+    int8x16_t q[kRowBlockMaxCols / 64][3][2];
     for (int g = 0; g < w.cols / 64; ++g) {
       const RowGroup<Dot, Codes::u6, 64> activations(tile.q + g * 64);
       for (int i = 0; i < 3; ++i) q[g][i][0] = activations.low[0][i], q[g][i][1] = activations.high[0][i];
@@ -73,7 +71,7 @@ Range multiply_six_bits(const Q8Weights& w, const Q8Tile& tile, float* y, Range 
     RowBlock block = row_block(w, tile, q, kStreams, y, whole);
     static_assert(offsetof(SixBits, up) == 0 && offsetof(SixBits, down) == 48);
     block.constants = &kSixBits;
-    LAPIDARY_RUN_ROW_BLOCK(48, sizeof q[0], 4 * kStreams, LAPIDARY_SIX_BITS_TURN,
+    LAPIDARY_RUN_ROW_BLOCK(48, sizeof q[0], 4 * kStreams, sizeof(SignedFactors), LAPIDARY_SIX_BITS_TURN,
                            "ldp q23, q24, [x9]\n" "ldp q25, q26, [x9, #32]\n" "ldp q27, q28, [x9, #64]\n" "movi v29.16b, #63\n",
                            "add x1, x1, #48\n" "add x2, x2, #48\n" "add x3, x3, #48\n" "add x4, x4, #48\n");
   }

@@ -1,0 +1,79 @@
+// Products of one row of activations with weights of mxfp4, by dot products of signed bytes: as RowGroup (q8_codes_arm.hpp) has them, with
+// the activations in its order once for all steps. A turn has two groups of 32.
+#pragma once
+
+#include "cpu/q8_codes_arm.hpp"
+#include "cpu/q8_dotprod_block.hpp"
+
+namespace lapidary::cpu {
+namespace {
+namespace in_order {
+
+// v2, v4, v5: dots of the second group, as v3, v6, v7; v28: 15, v29: twice the value of each code
+#define LAPIDARY_MXFP4_TURN \
+  "prfm pldl2keep, [x13, %[near]]\n"    "addp v6.4s, v6.4s, v7.4s\n" \
+  "ldp q7, q1, [x2], #32\n"             "ldr d8, [x12]\n" \
+  "and v9.16b, v1.16b, v28.16b\n"       "ldp q10, q11, [x1], #32\n" \
+  "ldp q13, q12, [x4], #32\n"           "ushr v14.16b, v7.16b, #4\n" \
+  "and v15.16b, v7.16b, v28.16b\n"      "tbl v9.16b, { v29.16b }, v9.16b\n" \
+  "ushr v16.16b, v10.16b, #4\n"         "and v10.16b, v10.16b, v28.16b\n" \
+  "addp v4.4s, v4.4s, v5.4s\n"          "ushr v5.16b, v13.16b, #4\n" \
+  "tbl v14.16b, { v29.16b }, v14.16b\n" "ldp q17, q18, [x3], #32\n" \
+  "addp v3.4s, v3.4s, v6.4s\n"          "and v6.16b, v11.16b, v28.16b\n" \
+  "ldr s19, [x8]\n"                     "and v20.16b, v12.16b, v28.16b\n" \
+  "ldp q22, q21, [x11]\n"               "ushr v1.16b, v1.16b, #4\n" \
+  "ushr v23.16b, v17.16b, #4\n"         "ushr v12.16b, v12.16b, #4\n" \
+  "tbl v24.16b, { v29.16b }, v5.16b\n"  "ushr v25.16b, v18.16b, #4\n" \
+  "ldr s5, [x8]\n"                      "ldr s7, [x8]\n" \
+  "tbl v15.16b, { v29.16b }, v15.16b\n" "tbl v23.16b, { v29.16b }, v23.16b\n" \
+  "tbl v16.16b, { v29.16b }, v16.16b\n" "ushr v11.16b, v11.16b, #4\n" \
+  "addp v2.4s, v2.4s, v4.4s\n"          "ldp q26, q27, [x10, #32]\n" \
+  "tbl v6.16b, { v29.16b }, v6.16b\n"   "tbl v1.16b, { v29.16b }, v1.16b\n" \
+  "and v13.16b, v13.16b, v28.16b\n"     "tbl v20.16b, { v29.16b }, v20.16b\n" \
+  "and v18.16b, v18.16b, v28.16b\n"     "sdot v19.4s, v9.16b, v26.16b\n" \
+  "ldr s9, [x8]\n"                      "ldr d4, [x12, #32]\n" \
+  "tbl v10.16b, { v29.16b }, v10.16b\n" "tbl v13.16b, { v29.16b }, v13.16b\n" \
+  "sdot v5.4s, v20.16b, v26.16b\n"      "ldp q20, q30, [x10]\n" \
+  "tbl v25.16b, { v29.16b }, v25.16b\n" "and v17.16b, v17.16b, v28.16b\n" \
+  "sdot v9.4s, v15.16b, v20.16b\n"      "sdot v19.4s, v1.16b, v27.16b\n" \
+  "fmul v21.4s, v21.4s, v4.s[0]\n"      "tbl v11.16b, { v29.16b }, v11.16b\n" \
+  "ldr s1, [x8]\n"                      "prfm pldl1keep, [x13]\n" \
+  "tbl v17.16b, { v29.16b }, v17.16b\n" "sdot v7.4s, v24.16b, v30.16b\n" \
+  "fmul v8.4s, v22.4s, v8.s[0]\n"       "fsub v3.4s, v3.4s, v31.4s\n" \
+  "sdot v1.4s, v16.16b, v30.16b\n"      "ldr s16, [x8]\n" \
+  "fsub v2.4s, v2.4s, v31.4s\n"         "sdot v9.4s, v14.16b, v30.16b\n" \
+  "sdot v16.4s, v6.16b, v26.16b\n"      "ldr s6, [x8]\n" \
+  "tbl v12.16b, { v29.16b }, v12.16b\n" "ldr s4, [x8]\n" \
+  "tbl v18.16b, { v29.16b }, v18.16b\n" "sdot v6.4s, v23.16b, v30.16b\n" \
+  "sdot v1.4s, v10.16b, v20.16b\n"      "prfm pldl1keep, [x13, #64]\n" \
+  "sdot v4.4s, v25.16b, v27.16b\n"      "fmla v0.4s, v3.4s, v8.4s\n" \
+  "fmla v0.4s, v2.4s, v21.4s\n"         "sdot v5.4s, v12.16b, v27.16b\n" \
+  "prfm pldl2keep, [x13, %[near_64]]\n" "sdot v7.4s, v13.16b, v20.16b\n" \
+  "sdot v16.4s, v11.16b, v27.16b\n"     "addp v3.4s, v1.4s, v9.4s\n" \
+  "sdot v4.4s, v18.16b, v26.16b\n"      "addp v2.4s, v16.4s, v19.4s\n" \
+  "sdot v6.4s, v17.16b, v20.16b\n"
+
+// For four groups and more, an even number, of kRowBlockMaxCols at most. Returns the steps that are left.
+template <class Dot>
+Range multiply_mxfp4(const Q8Weights& w, const Q8Tile& tile, float* y, Range steps) {
+  const Range whole = whole_steps(w, steps);
+  if (whole.begin < whole.end) {
+    int8x16_t q[kRowBlockMaxCols / 32][2];
+    for (int g = 0; g < w.cols / 32; ++g) {
+      const RowGroup<Dot, Codes::e2m1, 32> activations(tile.q + g * 32);
+      q[g][0] = activations.even, q[g][1] = activations.odd;
+    }
+    RowBlock block = row_block(w, tile, q, kStreams, y, whole);
+    block.groups /= 2;
+    block.constants = &kE2m1Values;
+    LAPIDARY_RUN_ROW_BLOCK(32, 2 * sizeof q[0], 2 * 4 * kStreams, 2 * sizeof(SignedFactors), LAPIDARY_MXFP4_TURN,
+                           "ldr q29, [x9]\n" "movi v28.16b, #15\n" "movi v2.2d, #0\n" "movi v4.2d, #0\n" "movi v5.2d, #0\n", "");
+  }
+  return {whole.end, steps.end};
+}
+
+#undef LAPIDARY_MXFP4_TURN
+
+}  // namespace in_order
+}  // namespace
+}  // namespace lapidary::cpu
