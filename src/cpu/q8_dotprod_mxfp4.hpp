@@ -9,7 +9,7 @@ namespace lapidary::cpu {
 namespace {
 namespace in_order {
 
-// v2, v4, v5: dots of the second group, as v3, v6, v7; v28: 15, v29: twice the value of each code
+// v2, v4, v5: dots of the second group, as v3, v6, v7; v28: 15, v29: twice the value of each code. Scales are whole words: v30 is free.
 #define LAPIDARY_MXFP4_TURN \
   "prfm pldl2keep, [x13, %[near]]\n"    "addp v6.4s, v6.4s, v7.4s\n" \
   "ldp q7, q1, [x2], #32\n"             "ldr d8, [x12]\n" \
