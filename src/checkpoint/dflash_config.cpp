@@ -67,7 +67,7 @@ void check_additions(const JsonObject& object) {
   }
 }
 
-void check_fixed_choices(const JsonObject& root) {
+void check_dflash_choices(const JsonObject& root) {
   if (root.optional_text("model_type").value_or(kLayersAs) != kLayersAs) {
     root.reject(ErrorKind::unsupported, "model_type", std::string(kLayersAs) + " for " + std::string(kArchitecture));
   }
@@ -162,7 +162,7 @@ bool is_dflash(const JsonObject& root) {
 
 DFlashShape read_dflash_shape(const JsonObject& root) {
   DFlashShape shape;
-  check_fixed_choices(root);
+  check_dflash_choices(root);
   shape.vocab = root.integer("vocab_size", 1, kMaxVocab);
   shape.hidden = root.integer("hidden_size", 1, graph::kMaxHidden);
   shape.intermediate = root.integer("intermediate_size", 1, kMaxIntermediate);

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 
 #include "checkpoint/error.hpp"
 #include "cli/flags.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 
 #include "cli/model.hpp"
 #include "text/value.hpp"

@@ -1,7 +1,7 @@
 // The flags that say who drafts, and what came of it for people.
 #pragma once
 
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 
 #include "engine/drafting.hpp"
 #include "engine/model.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 
 #include "checkpoint/error.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 
 #include "checkpoint/error.hpp"
 #include "cli/flags.hpp"

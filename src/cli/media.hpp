@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 
 #include "engine/media.hpp"
 #include "engine/model.hpp"

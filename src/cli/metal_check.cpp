@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include <CLI/CLI.hpp>  // all of it: this file is also linked where no other has it
+#include <CLI/CLI.hpp>
 
 #include "checkpoint/whole_file.hpp"
 #include "cli/backend.hpp"

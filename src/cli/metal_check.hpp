@@ -1,7 +1,7 @@
 // lapidary metal-check, where Metal is built in.
 #pragma once
 
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 
 namespace lapidary::cli {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 
 namespace lapidary::cli {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 
 #include "cli/backend.hpp"
 #include "cli/drafting.hpp"

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 
 namespace lapidary::cli {
 

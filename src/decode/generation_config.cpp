@@ -22,8 +22,8 @@ void sort_once(std::vector<std::int32_t>& ids) {
 void add_ids(const JsonObject& root, std::string_view key, std::vector<std::int32_t>& ids) {
   const auto add = [&](simdjson::dom::element value) {
     std::int64_t id = 0;
-    if (!value.is_int64() && !value.is_uint64()) root.reject(ErrorKind::wrong_type, key, kIds, describe(value));
-    if (value.get(id) || id < 0 || id > INT32_MAX) root.reject(ErrorKind::bad_value, key, kIds, describe(value));
+    if (!value.is_int64() && !value.is_uint64()) root.reject(ErrorKind::wrong_type, key, kIds, lapidary::describe(value));
+    if (value.get(id) || id < 0 || id > INT32_MAX) root.reject(ErrorKind::bad_value, key, kIds, lapidary::describe(value));
     ids.push_back(static_cast<std::int32_t>(id));
   };
   int times = 0;

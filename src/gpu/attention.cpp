@@ -9,7 +9,7 @@ namespace lapidary::gpu {
 namespace {
 
 // As the shaders name them.
-constexpr int kHeadDim = 42, kKvRanges = 44;
+constexpr int kKvRanges = 44;
 constexpr int kThreads = 256;
 constexpr int kKeyNormAt = kWeightAt + 1;  // behind the scratch
 

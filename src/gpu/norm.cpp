@@ -11,7 +11,7 @@ namespace {
 using graph::Op;
 
 // As the shaders name them.
-constexpr int kOutputs = 2, kNormWidth = 40, kNormThreads = 41, kHeadDim = 42;
+constexpr int kOutputs = 2, kNormWidth = 40, kNormThreads = 41;
 constexpr int kMaxHeld = 24;  // elements of a row in one thread
 
 int round_up(int x, int unit) { return (x + unit - 1) / unit * unit; }

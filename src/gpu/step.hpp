@@ -68,6 +68,8 @@ constexpr int kv_ranges(int positions) {
 // Places of the operands, as common.metal says.
 inline constexpr int kStepAt = 0, kRunAt = 1, kRowsAt = 2, kStatesAt = 3, kInAt = 4, kOutAt = 8, kWeightAt = 12, kConstantsAt = 27,
                      kKeysAt = 28, kValuesAt = 29;
+// The function constant of that name, of several shaders.
+inline constexpr int kHeadDim = 42;
 
 struct Binding {
   int index = 0;

@@ -11,7 +11,7 @@ namespace {
 using graph::Op;
 
 // As the shaders name them.
-constexpr int kHeadDim = 42, kPositions = 46;
+constexpr int kPositions = 46;
 constexpr int kSeenMax = 128, kHeardMax = 8 * 32;  // elements of a head: attention_all, local_attention
 
 constexpr int kLineThreads = 256;

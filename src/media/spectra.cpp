@@ -13,7 +13,7 @@ namespace lapidary::media {
 namespace {
 
 constexpr std::size_t kStep = 160, kFrame = 320, kTransform = 512, kBins = kTransform / 2 + 1;
-constexpr std::size_t kHalf = kTransform / 2;
+constexpr std::size_t kHalfTransform = kTransform / 2;
 constexpr double kFloor = 0.001;  // of what the logarithm is taken of
 
 using Complex = std::complex<double>;
@@ -28,16 +28,16 @@ struct Band {
 };
 
 struct Tables {
-  std::array<double, kFrame> window;                // Hann's, periodic
-  std::array<Complex, kHalf> roots;                 // e^(-2πi k / kTransform)
-  std::array<std::uint8_t, kHalf> reversed;         // the bits of a number, back to front
+  std::array<double, kFrame> window;                  // Hann's, periodic
+  std::array<Complex, kHalfTransform> roots;          // e^(-2πi k / kTransform)
+  std::array<std::uint8_t, kHalfTransform> reversed;  // the bits of a number, back to front
   std::array<Band, kMelBands> bands;
 
   Tables() {
     constexpr double kTurn = 2 * std::numbers::pi;
     for (std::size_t i = 0; i < kFrame; ++i) window[i] = 0.5 - 0.5 * std::cos(kTurn * static_cast<double>(i) / kFrame);
-    for (std::size_t i = 0; i < kHalf; ++i) roots[i] = std::polar(1.0, -kTurn * static_cast<double>(i) / kTransform);
-    for (std::size_t i = 0; i < kHalf; ++i) reversed[i] = static_cast<std::uint8_t>((i > 0 ? reversed[i / 2] / 2 : 0) | (i % 2) << 7);
+    for (std::size_t i = 0; i < kHalfTransform; ++i) roots[i] = std::polar(1.0, -kTurn * static_cast<double>(i) / kTransform);
+    for (std::size_t i = 0; i < kHalfTransform; ++i) reversed[i] = static_cast<std::uint8_t>((i > 0 ? reversed[i / 2] / 2 : 0) | (i % 2) << 7);
     const double top = 2595 * std::log10(1 + kSampleRate / 2 / 700.0);
     const auto corner = [&](std::size_t i) { return 700 * (std::pow(10, top * static_cast<double>(i) / (kMelBands + 1) / 2595) - 1); };
     for (std::size_t i = 0; i < kMelBands; ++i) {
@@ -54,11 +54,11 @@ struct Tables {
 };
 
 // The transform of as many complex numbers as half the real ones, in place. They come in the order of `reversed`.
-void transform(std::array<Complex, kHalf>& values, const Tables& tables) {
-  for (std::size_t half = 1; half < kHalf; half *= 2)
-    for (std::size_t begin = 0; begin < kHalf; begin += 2 * half)
+void transform(std::array<Complex, kHalfTransform>& values, const Tables& tables) {
+  for (std::size_t half = 1; half < kHalfTransform; half *= 2)
+    for (std::size_t begin = 0; begin < kHalfTransform; begin += 2 * half)
       for (std::size_t i = 0; i < half; ++i) {
-        const Complex low = values[begin + i], high = times(values[begin + half + i], tables.roots[i * (kHalf / half)]);
+        const Complex low = values[begin + i], high = times(values[begin + half + i], tables.roots[i * (kHalfTransform / half)]);
         values[begin + i] = low + high;
         values[begin + half + i] = low - high;
       }
@@ -67,13 +67,13 @@ void transform(std::array<Complex, kHalf>& values, const Tables& tables) {
 // frame: [kFrame], zeros follow. Even samples are the real parts and odd ones the imaginary parts of half as many numbers, whose
 // transform is taken apart again.
 std::array<double, kBins> magnitudes(const std::array<double, kFrame>& frame, const Tables& tables) {
-  std::array<Complex, kHalf> values{};
+  std::array<Complex, kHalfTransform> values{};
   for (std::size_t i = 0; i < kFrame / 2; ++i) values[tables.reversed[i]] = {frame[2 * i], frame[2 * i + 1]};
   transform(values, tables);
   std::array<double, kBins> out;
   for (std::size_t bin = 0; bin < kBins; ++bin) {
-    const Complex here = values[bin % kHalf], mirrored = std::conj(values[(kHalf - bin) % kHalf]);
-    const Complex root = bin < kHalf ? tables.roots[bin] : Complex(-1);
+    const Complex here = values[bin % kHalfTransform], mirrored = std::conj(values[(kHalfTransform - bin) % kHalfTransform]);
+    const Complex root = bin < kHalfTransform ? tables.roots[bin] : Complex(-1);
     const Complex even = (here + mirrored) * 0.5, odd = times((here - mirrored) * 0.5, Complex(0, -1));
     const Complex sum = even + times(root, odd);
     out[bin] = std::sqrt(sum.real() * sum.real() + sum.imag() * sum.imag());

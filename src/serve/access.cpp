@@ -24,7 +24,7 @@ std::string name_in(std::string_view host) {
 }
 
 // Takes as long whatever they are: how much of a key was right must not show.
-bool same(std::string_view a, std::string_view b) {
+bool same_digest(std::string_view a, std::string_view b) {
   unsigned difference = a.size() == b.size() ? 0 : 1;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
   return difference == 0;
@@ -98,7 +98,7 @@ std::optional<std::string> Access::key_name(const Head& head) const {
   const std::string digest = key_of("", given).sha256;
   const ApiKey* found = nullptr;
   for (const ApiKey& key : rules_.keys)
-    if (same(key.sha256, digest)) found = &key;
+    if (same_digest(key.sha256, digest)) found = &key;
   return found ? std::optional(found->name) : std::nullopt;
 }
 

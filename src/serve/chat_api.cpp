@@ -7,7 +7,7 @@ namespace {
 
 using text::Value;
 
-ToolChoice read_tool_choice(Fields& body) {
+ToolChoice read_chat_tool_choice(Fields& body) {
   using Kind = ToolChoice::Kind;
   ToolChoice choice{.parallel = body.boolean("parallel_tool_calls").value_or(true), .path = body.path_of("tool_choice")};
   const Value* given = body.find("tool_choice");
@@ -33,7 +33,7 @@ std::int32_t read_limit(Fields& body) {
   return limit ? *limit : older.value_or(0);
 }
 
-int read_logprobs(Fields& body) {
+int read_chat_logprobs(Fields& body) {
   constexpr int kMaxTop = 20;
   const bool asked = body.boolean("logprobs").value_or(false);
   const auto top = body.integer("top_logprobs", 0, kMaxTop);
@@ -52,13 +52,13 @@ Request read_chat(const Value& given, const Facts& facts) {
   read_common(body, facts, job);
   read_stream(body, shape);
   job.options.max_tokens = read_limit(body);
-  job.options.logprobs = read_logprobs(body);
+  job.options.logprobs = read_chat_logprobs(body);
   job.options.thinking_budget_tokens = read_thinking_budget(body);
 
   const Tools tools = read_chat_tools(body);
   prompt.tools = tools.declared();
   apply_format(body.object("response_format"), "response_format", SchemaPlace::nested, job);
-  apply_tools(tools, read_tool_choice(body), job.options);
+  apply_tools(tools, read_chat_tool_choice(body), job.options);
   body.finish();
 
   job.prompt = std::move(prompt);

@@ -3,13 +3,14 @@
 #include <unordered_set>
 
 #include "serve/body.hpp"
+#include "serve/shared_fields.hpp"
 
 namespace lapidary::serve {
 namespace {
 
 using text::Value;
 
-constexpr std::size_t kMaxMessages = 4096, kMaxCalls = 1024;  // calls of one message
+constexpr std::size_t kMaxCalls = 1024;  // of one message
 
 class MessageReader {
  public:

@@ -20,7 +20,7 @@ using boost::system::error_code;
 using Stream = asio::generic::stream_protocol;
 
 constexpr auto kLookAtCancel = std::chrono::milliseconds(100);
-constexpr std::size_t kPieceBytes = 16 << 10, kBufferBytes = 128 << 10;
+constexpr std::size_t kPieceBytes = 16 << 10, kClientBufferBytes = 128 << 10;
 constexpr std::string_view kHttp = "http://", kUnix = "unix:";
 
 bool is_port(std::string_view text) {
@@ -41,9 +41,9 @@ std::string host_field(const ServerPlace& place) {
 }
 
 // One that can be given up while it waits.
-class Connection {
+class ClientConnection {
  public:
-  Connection(asio::io_context& io, const std::atomic<bool>& cancel) : io_(io), cancel_(cancel), socket_(io) {}
+  ClientConnection(asio::io_context& io, const std::atomic<bool>& cancel) : io_(io), cancel_(cancel), socket_(io) {}
 
   // `start` begins what is waited for, with a handler for its end.
   template <class Start>
@@ -98,7 +98,7 @@ Client::Client(std::string url, std::string key) : url_(std::move(url)), key_(st
 
 std::optional<int> Client::ask(const std::string& path, const std::string& body, const std::atomic<bool>& cancel, const Take& take) const {
   asio::io_context io;
-  Connection connection(io, cancel);
+  ClientConnection connection(io, cancel);
   Stream::socket& socket = connection.socket();
   try {
     const auto endpoints = endpoints_of(place_, io);
@@ -125,7 +125,7 @@ std::optional<int> Client::ask(const std::string& path, const std::string& body,
   (void)connection.wait([&](auto done) { http::async_write(socket, request, done); });
   if (cancel) return std::nullopt;
 
-  beast::flat_buffer buffer(kBufferBytes);
+  beast::flat_buffer buffer(kClientBufferBytes);
   http::response_parser<http::buffer_body> parser;
   parser.body_limit(boost::none);
   if (const error_code ec = connection.wait([&](auto done) { http::async_read_header(socket, buffer, parser, done); })) return broken(ec);

@@ -1,6 +1,7 @@
 #include "serve/fields.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "text/utf8.hpp"
 

@@ -9,11 +9,11 @@ namespace {
 using text::Value;
 using Kind = text::Media::Kind;
 
-constexpr std::size_t kMaxItems = 32;
+constexpr std::size_t kMaxMedia = 32;
 constexpr std::string_view kFetched = "https://HOST/... with a HOST of --allow-media-from";
 
 Value add(MediaItem item, MediaItems& media) {
-  if (media.items.size() == kMaxItems) refuse(item.path, "expected at most 32 pictures and sounds, got another");
+  if (media.items.size() == kMaxMedia) refuse(item.path, "expected at most 32 pictures and sounds, got another");
   const char* type = item.kind == Kind::image ? "image" : "audio";
   media.items.push_back(std::move(item));
   return Value::Object{{"type", type}};

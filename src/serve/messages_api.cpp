@@ -7,7 +7,6 @@ namespace {
 
 using text::Value;
 
-constexpr std::size_t kMaxMessages = 4096;
 constexpr std::string_view kErrorMark = "Error: ";  // before the result of a call that failed
 
 // A text, or blocks: `read(Fields&, type)` of each, which returns whether it knows the type.
@@ -106,7 +105,7 @@ void read_messages(Fields& body, const Facts& facts, ChatPrompt& prompt) {
   prompt.messages = turns.take();
 }
 
-Tools read_tools(Fields& body) {
+Tools read_messages_tools(Fields& body) {
   Tools tools;
   const Value::Array* given = body.list("tools");
   for (std::size_t i = 0; given && i < given->size(); ++i) {
@@ -126,7 +125,7 @@ Tools read_tools(Fields& body) {
   return tools;
 }
 
-ToolChoice read_tool_choice(Fields& body) {
+ToolChoice read_messages_tool_choice(Fields& body) {
   using Kind = ToolChoice::Kind;
   ToolChoice choice{.path = "tool_choice"};
   const Value* given = body.object("tool_choice");
@@ -169,14 +168,14 @@ void read_output_config(Fields& body, Job& job) {
   config.finish();
 }
 
-void read_without_effect(Fields& body) {
+void read_messages_without_effect(Fields& body) {
   body.any_object("cache_control");
   body.any_object("metadata");
   body.one_of("service_tier", {"auto", "standard_only"});
   body.without_effect("speed", {"standard"});
 }
 
-void refuse_unsupported(Fields& body) {
+void refuse_unsupported_messages(Fields& body) {
   for (const std::string_view name : {"container", "mcp_servers"}) body.refused(name, "the client runs the tools");
   body.refused("context_management", "nothing is taken from a conversation");
 }
@@ -185,8 +184,8 @@ enum class Limit : std::uint8_t { needed, optional };
 
 Job read_job(Fields& body, const Facts& facts, Limit limit) {
   read_model_name(body, facts);
-  refuse_unsupported(body);
-  read_without_effect(body);
+  refuse_unsupported_messages(body);
+  read_messages_without_effect(body);
 
   Job job;
   engine::AnswerOptions& options = job.options;
@@ -198,11 +197,11 @@ Job read_job(Fields& body, const Facts& facts, Limit limit) {
   ChatPrompt prompt;
   read_messages(body, facts, prompt);
   prompt.think = read_thinking(body, facts, options);
-  const Tools tools = read_tools(body);
+  const Tools tools = read_messages_tools(body);
   prompt.tools = tools.declared();
   job.prompt = std::move(prompt);
   read_output_config(body, job);
-  apply_tools(tools, read_tool_choice(body), options);
+  apply_tools(tools, read_messages_tool_choice(body), options);
   job.cache_salt = read_cache_salt(body);
   return job;
 }

@@ -20,7 +20,7 @@ std::string_view stop_reason(Finish finish) {
   return {};
 }
 
-Value usage_value(const Usage& usage) {
+Value messages_usage(const Usage& usage) {
   return Value::Object{{"input_tokens", usage.prompt_tokens - usage.cached_tokens},
                        {"cache_creation_input_tokens", 0},
                        {"cache_read_input_tokens", usage.cached_tokens},
@@ -42,7 +42,7 @@ class MessageWriter final : public AnswerWriter {
 
   std::string begin(const Usage& prompt) override {
     has_begun_ = true;
-    return tell("message_start", {{"message", message(usage_value(prompt))}});
+    return tell("message_start", {{"message", message(messages_usage(prompt))}});
   }
 
   std::string add(const Delta& delta) override {
@@ -62,10 +62,10 @@ class MessageWriter final : public AnswerWriter {
   std::string finish(const Outcome& outcome) override {
     if (streams_)
       return tell("message_delta", {{"delta", Value::Object{{"stop_reason", stop_reason_}, {"stop_sequence", stop_sequence_}}},
-                                     {"usage", usage_value(outcome.usage)},
+                                     {"usage", messages_usage(outcome.usage)},
                                      {"seed", signed_seed(outcome.seed)}}) +
              tell("message_stop", {});
-    Value::Object whole = message(usage_value(outcome.usage));
+    Value::Object whole = message(messages_usage(outcome.usage));
     whole.emplace_back("seed", signed_seed(outcome.seed));
     return text::to_json(whole);
   }

@@ -8,7 +8,7 @@ namespace {
 
 using text::Value;
 
-constexpr std::size_t kMaxItems = 4096;
+constexpr std::size_t kMaxInputItems = 4096;
 
 // `media`: where pictures go; null: they are refused.
 Value part_value(const Value& given, const std::string& path, MediaItems* media) {
@@ -107,14 +107,14 @@ Value read_input(Fields& body, MediaItems& media) {
   }
   if (!input.array()) refuse_value("input", "a text or a list of items", &input);
   const Value::Array& items = *input.array();
-  if (items.empty() || items.size() > kMaxItems) refuse_value("input", "1 to 4096 items", &input);
+  if (items.empty() || items.size() > kMaxInputItems) refuse_value("input", "1 to 4096 items", &input);
   for (std::size_t i = 0; i < items.size(); ++i) read_item(items[i], path_at("input", i), turns, media);
   if (turns.end() == Turns::End::call) refuse("input", "expected results of all calls, got a call at the end");
   if (turns.end() != Turns::End::other) refuse("input", "expected something to answer at the end, got the assistant's own");
   return turns.take();
 }
 
-Tools read_tools(Fields& body) {
+Tools read_responses_tools(Fields& body) {
   Tools tools;
   const Value::Array* given = body.list("tools");
   for (std::size_t i = 0; given && i < given->size(); ++i) {
@@ -132,7 +132,7 @@ Tools read_tools(Fields& body) {
   return tools;
 }
 
-ToolChoice read_tool_choice(Fields& body) {
+ToolChoice read_responses_tool_choice(Fields& body) {
   using Kind = ToolChoice::Kind;
   ToolChoice choice{.parallel = body.boolean("parallel_tool_calls").value_or(true), .path = "tool_choice"};
   const Value* given = body.find("tool_choice");
@@ -181,7 +181,7 @@ Value read_effort(Fields& body) {
   return effort ? Value(*effort) : Value();
 }
 
-int read_logprobs(Fields& body) {
+int read_responses_logprobs(Fields& body) {
   bool are_wanted = false;
   const Value::Array* include = body.list("include");
   for (std::size_t i = 0; include && i < include->size(); ++i) {
@@ -209,7 +209,7 @@ bool read_stream(Fields& body) {
   return streams;
 }
 
-void read_without_effect(Fields& body) {
+void read_responses_without_effect(Fields& body) {
   for (const std::string_view name : {"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"}) body.any_text(name);
   body.any_object("prompt_cache_options");
   body.without_effect("store", {false});
@@ -218,7 +218,7 @@ void read_without_effect(Fields& body) {
   body.without_effect("service_tier", {"auto", "default"});
 }
 
-void refuse_unsupported(Fields& body) {
+void refuse_unsupported_responses(Fields& body) {
   for (const std::string_view name : {"previous_response_id", "conversation"})
     body.refused(name, "nothing is stored, input holds all of a conversation");
   body.refused("prompt", "nothing is stored, instructions and input hold all of it");
@@ -234,8 +234,8 @@ Value or_else(const Value* given, Value otherwise) { return given ? *given : std
 Request read_response(const Value& object, const Facts& facts) {
   Fields body(object);
   read_model_name(body, facts);
-  refuse_unsupported(body);
-  read_without_effect(body);
+  refuse_unsupported_responses(body);
+  read_responses_without_effect(body);
 
   Job job;
   ChatPrompt prompt;
@@ -243,7 +243,7 @@ Request read_response(const Value& object, const Facts& facts) {
   prompt.messages = read_input(body, media);
   const Value effort = read_effort(body);
   prompt.think = effort.is_null() ? facts.thinks : effort != Value("none");
-  const Tools tools = read_tools(body);
+  const Tools tools = read_responses_tools(body);
   prompt.tools = tools.declared();
   job.prompt = std::move(prompt);
 
@@ -252,9 +252,9 @@ Request read_response(const Value& object, const Facts& facts) {
   options.stops = read_stops(body, "stop");
   options.max_tokens = read_max_tokens(body, "max_output_tokens").value_or(0);
   options.thinking_budget_tokens = read_thinking_budget(body);
-  options.logprobs = read_logprobs(body);
+  options.logprobs = read_responses_logprobs(body);
   Value text = read_text(body, job);
-  const ToolChoice choice = read_tool_choice(body);
+  const ToolChoice choice = read_responses_tool_choice(body);
   apply_tools(tools, choice, options);
   job.cache_salt = read_cache_salt(body);
   const bool streams = read_stream(body);

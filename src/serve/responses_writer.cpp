@@ -41,7 +41,7 @@ Value item_value(const Item& item) {
   return {};
 }
 
-Value usage_value(const Usage& usage) {
+Value responses_usage(const Usage& usage) {
   return Value::Object{
       {"input_tokens", usage.prompt_tokens},
       {"input_tokens_details", Value::Object{{"cached_tokens", usage.cached_tokens}, {"cache_write_tokens", 0}}},
@@ -75,7 +75,7 @@ class ResponseWriter final : public AnswerWriter {
   }
 
   std::string finish(const Outcome& outcome) override {
-    Value::Object whole = response(usage_value(outcome.usage));
+    Value::Object whole = response(responses_usage(outcome.usage));
     whole.emplace_back("seed", signed_seed(outcome.seed));
     if (!streams_) return text::to_json(whole);
     return tell("response." + std::string(status_), {{"response", std::move(whole)}});

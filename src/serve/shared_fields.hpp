@@ -1,6 +1,7 @@
 // Fields that several APIs have, and what they mean. Names and shapes that differ are the caller's; rules are here.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -13,6 +14,8 @@
 #include "serve/media_fields.hpp"
 
 namespace lapidary::serve {
+
+inline constexpr std::size_t kMaxMessages = 4096;  // of one request
 
 // `model`: absent, or a name that the model has; 404 otherwise.
 void read_model_name(Fields& fields, const Facts& facts);

@@ -7,11 +7,11 @@ namespace lapidary::text {
 namespace {
 
 constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-constexpr std::uint8_t kNone = 255;
+constexpr std::uint8_t kNoValue = 255;
 
-constexpr auto kValues = [] {
+constexpr auto kLetterValues = [] {
   std::array<std::uint8_t, 256> values{};
-  values.fill(kNone);
+  values.fill(kNoValue);
   for (std::size_t i = 0; i < kLetters.size(); ++i) values[static_cast<unsigned char>(kLetters[i])] = static_cast<std::uint8_t>(i);
   return values;
 }();
@@ -39,8 +39,8 @@ std::optional<std::string> from_base64(std::string_view letters) {
   std::uint32_t bits = 0;
   int count = 0;  // of bits that are no byte yet
   for (const char letter : letters) {
-    const std::uint8_t value = kValues[static_cast<unsigned char>(letter)];
-    if (value == kNone) return std::nullopt;
+    const std::uint8_t value = kLetterValues[static_cast<unsigned char>(letter)];
+    if (value == kNoValue) return std::nullopt;
     bits = bits << 6 | value;
     count += 6;
     if (count < 8) continue;

@@ -13,7 +13,7 @@
 namespace lapidary::text {
 namespace {
 
-constexpr std::size_t kMaxPieceBytes = 1024;
+constexpr std::size_t kMaxSpelledBytes = 1024;
 
 std::vector<Vocabulary::Piece> pieces_of(const Tokenizer& tokenizer) {
   std::vector<Vocabulary::Piece> pieces;
@@ -44,7 +44,7 @@ std::optional<std::uint32_t> plain_characters(std::string_view bytes) {
 }
 
 bool is_text(const Vocabulary::Piece& piece) {
-  return (piece.kind == PieceKind::text || piece.kind == PieceKind::byte) && piece.bytes.size() <= kMaxPieceBytes;
+  return (piece.kind == PieceKind::text || piece.kind == PieceKind::byte) && piece.bytes.size() <= kMaxSpelledBytes;
 }
 
 struct Entry {

@@ -7,7 +7,7 @@ namespace lapidary::text {
 namespace {
 
 constexpr std::uint32_t kMaxRepeats = 1000;
-constexpr int kMaxDepth = 64;  // of groups
+constexpr int kMaxGroupDepth = 64;  // of groups
 
 CharacterSet range(char low, char high) {
   CharacterSet set;
@@ -99,7 +99,7 @@ class Parser {
   }
 
   Pattern group(int depth) {
-    if (depth == kMaxDepth) return blame("fewer groups inside groups");
+    if (depth == kMaxGroupDepth) return blame("fewer groups inside groups");
     if (text_.substr(at_).starts_with("?:")) at_ += 2;
     else if (peek() == '?') return blame("no look-around and no named groups");
     Pattern pattern = either(depth + 1);

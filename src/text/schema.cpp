@@ -14,7 +14,7 @@
 namespace lapidary::text {
 namespace {
 
-constexpr int kMaxDepth = 64;                   // of schemas inside schemas
+constexpr int kMaxSchemaDepth = 64;             // of schemas inside schemas
 constexpr std::size_t kMaxAlternatives = 1024;  // of all anyOf and oneOf together: as many readings may go on side by side
 
 class SchemaCompiler {
@@ -95,8 +95,8 @@ class SchemaCompiler {
   }
 
   void write(const SchemaPart& schema, StateId at, int depth) {
-    if (depth > kMaxDepth) {
-      schema.reject(ErrorKind::unsupported, "schemas inside schemas at most " + std::to_string(kMaxDepth) + " deep");
+    if (depth > kMaxSchemaDepth) {
+      schema.reject(ErrorKind::unsupported, "schemas inside schemas at most " + std::to_string(kMaxSchemaDepth) + " deep");
     }
     schema.check();
     if (const bool* allowed = schema.value().boolean(); allowed && !*allowed) return;  // no value
@@ -137,7 +137,7 @@ class SchemaCompiler {
       SchemaPart part = list.at(i);
       part.check();
       for (int steps = 0; part.find("$ref"); ++steps) {
-        if (steps == kMaxDepth) list.reject(ErrorKind::unsupported, kExpected);
+        if (steps == kMaxSchemaDepth) list.reject(ErrorKind::unsupported, kExpected);
         part = target_of(*part.find("$ref"), *root_);
         part.check();
       }

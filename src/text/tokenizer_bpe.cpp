@@ -8,8 +8,8 @@
 namespace lapidary::text {
 namespace {
 
-constexpr std::uint32_t kNone = UINT32_MAX;
-constexpr char32_t kSpaceMark = 0x2581;
+constexpr std::uint32_t kNoRank = UINT32_MAX;
+constexpr char32_t kSpaceScalar = 0x2581;
 
 }  // namespace
 
@@ -17,7 +17,7 @@ void BpeEncoder::encode(std::string_view text) {
   unsigned char last = 0;
   while (!text.empty()) {
     Utf8Step step = utf8_step(text);
-    const bool space = step.scalar == kSpaceMark || step.scalar == ' ';
+    const bool space = step.scalar == kSpaceScalar || step.scalar == ' ';
     const auto first = static_cast<unsigned char>(space ? ' ' : text[0]);
     if (!word_.empty() && tables_.may_cut(last, first)) finish_word();
     const std::int32_t id = step.state == Utf8::whole ? tables_.scalar(space ? U' ' : step.scalar) : -1;
@@ -34,13 +34,13 @@ void BpeEncoder::encode(std::string_view text) {
 
 void BpeEncoder::add(std::int32_t id) {
   const auto place = static_cast<std::uint32_t>(word_.size());
-  word_.push_back({id, place - 1, place + 1, kNone, -1});
+  word_.push_back({id, place - 1, place + 1, kNoRank, -1});
 }
 
 // Looks up the merge of a symbol with the one after it and queues it.
 void BpeEncoder::rank_pair(std::uint32_t place) {
   Symbol& symbol = word_[place];
-  symbol.rank = kNone;
+  symbol.rank = kNoRank;
   if (symbol.after >= word_.size()) return;
   if (const Merge* merge = tables_.merge(symbol.id, word_[symbol.after].id)) {
     symbol.rank = merge->rank;
@@ -62,7 +62,7 @@ void BpeEncoder::finish_word() {
     Symbol& symbol = word_[place];
     if (symbol.rank != rank) continue;  // a neighbour has changed since; a rank belongs to one pair of ids
     Symbol& absorbed = word_[symbol.after];
-    absorbed.rank = kNone;
+    absorbed.rank = kNoRank;
     symbol.id = symbol.result;
     symbol.after = absorbed.after;
     if (symbol.after < size) word_[symbol.after].before = place;

@@ -10,8 +10,6 @@
 namespace lapidary::text {
 namespace {
 
-constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581, how a vocabulary writes a space
-
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
@@ -33,7 +31,7 @@ bool is_placeholder(std::string_view text) {
          text.find_first_not_of("0123456789", kBegin.size()) == text.size() - 1;
 }
 
-std::string in_quotes(std::string_view text) { return '"' + printable(text) + '"'; }
+std::string quoted_piece(std::string_view text) { return '"' + printable(text) + '"'; }
 
 }  // namespace
 
@@ -71,12 +69,12 @@ void TokenTablesBuilder::set_scalar(char32_t scalar, std::int32_t id) {
 
 void TokenTablesBuilder::add_piece(std::int32_t id, std::string_view text) {
   if (id < 0 || static_cast<std::size_t>(id) >= defined_.size()) {
-    refuse("id of " + in_quotes(text) + ", expected less than the number of pieces, " + std::to_string(defined_.size()) + ", got " +
+    refuse("id of " + quoted_piece(text) + ", expected less than the number of pieces, " + std::to_string(defined_.size()) + ", got " +
            std::to_string(id));
   }
   const auto place = static_cast<std::size_t>(id);
   if (defined_[place]) {
-    refuse("id " + std::to_string(id) + ", expected one piece, got " + in_quotes(bytes(id)) + " and " + in_quotes(text));
+    refuse("id " + std::to_string(id) + ", expected one piece, got " + quoted_piece(bytes(id)) + " and " + quoted_piece(text));
   }
   defined_[place] = true;
   if (const int byte = byte_named(text); byte >= 0) {
@@ -97,7 +95,7 @@ void TokenTablesBuilder::add_piece(std::int32_t id, std::string_view text) {
 }
 
 void TokenTablesBuilder::add_token(std::int32_t id, std::string_view name, bool special) {
-  const std::string token = "added token " + in_quotes(name) + ", expected ";
+  const std::string token = "added token " + quoted_piece(name) + ", expected ";
   if (name.empty() || name.size() > kMaxPieceBytes)
     refuse(token + "1 to " + std::to_string(kMaxPieceBytes) + " bytes, got " + std::to_string(name.size()));
   if (kind(id) == PieceKind::byte) refuse(token + "a name, got that of a byte");
@@ -114,7 +112,7 @@ void TokenTablesBuilder::add_token(std::int32_t id, std::string_view name, bool 
 
 void TokenTablesBuilder::add_merge(std::int32_t left, std::int32_t right, std::int32_t result) {
   const auto complain = [&](const char* problem) {
-    refuse("merge " + std::to_string(merge_count_) + " of " + in_quotes(bytes(left)) + " and " + in_quotes(bytes(right)) +
+    refuse("merge " + std::to_string(merge_count_) + " of " + quoted_piece(bytes(left)) + " and " + quoted_piece(bytes(right)) +
            ", expected " + problem);
   };
   // Every id then stands for the very bytes of text it covers, which is what may_cut() relies on.
@@ -142,7 +140,7 @@ TokenTables TokenTablesBuilder::finish() && {
   const auto name_of = [this](const AddedToken& token) { return text(token.name); };
   std::ranges::sort(arrays_->added, {}, name_of);
   if (const auto twice = std::ranges::adjacent_find(arrays_->added, {}, name_of); twice != arrays_->added.end())
-    refuse("added token " + in_quotes(name_of(*twice)) + ", expected once, got it twice");
+    refuse("added token " + quoted_piece(name_of(*twice)) + ", expected once, got it twice");
   arrays_->pieces.resize(defined_.size());
   arrays_->kinds.resize(defined_.size());
   std::size_t memory_bytes = sizeof(Arrays);

@@ -11,6 +11,8 @@
 
 namespace lapidary::text {
 
+inline constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581, how a vocabulary writes a space
+
 class TokenTablesBuilder {
  public:
   // Pieces, then added tokens, then merges in the order of their ranks, then finish(). A contradiction is an Error about `where`,

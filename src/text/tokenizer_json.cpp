@@ -5,8 +5,6 @@
 namespace lapidary::text {
 namespace {
 
-constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
-
 std::string_view type_of(const JsonObject& object) { return object.optional_text("type").value_or(""); }
 
 // {"pattern": {"String": " "}, ...}

@@ -11,7 +11,7 @@ namespace lapidary::text {
 namespace {
 
 // Output nested deeper than this is nonsense; what lies deeper is dropped.
-constexpr int kMaxDepth = 128;
+constexpr int kMaxCallDepth = 128;
 
 std::size_t digits_at(std::string_view text, std::size_t from) {
   const std::size_t end = text.find_first_not_of("0123456789", from);
@@ -142,7 +142,7 @@ class CallParser {
     const char c = peek();
     if (c == '"') return Value(json_string());
     if (c != '{' && c != '[') return bare_word(strip(take_until(",]}")));
-    if (depth == kMaxDepth) {
+    if (depth == kMaxCallDepth) {
       segment_ = segments_.size();
       return Value();
     }

@@ -15,7 +15,7 @@ namespace lapidary::text {
 namespace {
 
 // Deep enough for any schema or message, shallow enough to walk by recursion.
-constexpr std::size_t kMaxDepth = 256;
+constexpr std::size_t kMaxJsonDepth = 256;
 
 Value to_value(simdjson::dom::element element) {
   using simdjson::dom::element_type;
@@ -127,7 +127,7 @@ void ObjectBuilder::add(std::string key, Value value) {
 Value parse_json(std::string_view json, std::string_view where) {
   simdjson::dom::parser parser;
   simdjson::dom::element root;
-  simdjson::error_code error = parser.allocate(json.size(), kMaxDepth);
+  simdjson::error_code error = parser.allocate(json.size(), kMaxJsonDepth);
   if (!error) error = parser.parse(simdjson::padded_string(json)).get(root);
   if (error == simdjson::MEMALLOC) {
     fail(ErrorKind::out_of_memory, std::string(where),

@@ -34,9 +34,9 @@ void take_over(std::array<std::int32_t, 3>& mine, const std::array<std::int32_t,
 }
 
 // The primitives of a step by the parts of its op; none where a part is absent.
-using Members = std::vector<std::vector<int>>;
+using PartMembers = std::vector<std::vector<int>>;
 
-std::vector<int> all_of(const Members& members) {
+std::vector<int> all_of(const PartMembers& members) {
   std::vector<int> all;
   for (const std::vector<int>& part : members) all.insert(all.end(), part.begin(), part.end());
   return all;
@@ -58,7 +58,7 @@ class Fusion {
     std::ranges::sort(ops, {}, [](const OpInfo* info) { return std::pair(-info->part_count(), info->op); });
     for (const OpInfo* info : ops)
       for (const int first : by_kind_[info->parts[0].primitive]) {
-        Members members(static_cast<std::size_t>(info->part_count()));
+        PartMembers members(static_cast<std::size_t>(info->part_count()));
         if (group_of_[first] >= 0) continue;
         members[0] = {first};
         if (!fits(*info, 1, members)) continue;
@@ -72,11 +72,11 @@ class Fusion {
  private:
   struct Group {
     const OpInfo* info;
-    Members members;
+    PartMembers members;
   };
 
   // Finds the parts from this one on, as many of each as there are.
-  bool fits(const OpInfo& info, int index, Members& members) {
+  bool fits(const OpInfo& info, int index, PartMembers& members) {
     if (index == info.part_count()) return !closes_circle(all_of(members));
     const Part& part = info.parts[static_cast<std::size_t>(index)];
     std::vector<int>& mine = members[static_cast<std::size_t>(index)];
@@ -90,7 +90,7 @@ class Fusion {
     return static_cast<int>(mine.size()) >= part.least && fits(info, index + 1, members);
   }
 
-  bool may_be(const OpInfo& info, const Part& part, int node, const Members& members) const {
+  bool may_be(const OpInfo& info, const Part& part, int node, const PartMembers& members) const {
     const Node& first = nodes_[members[0][0]];
     if (group_of_[node] >= 0 || nodes_[node].rows != first.rows || nodes_[node].layer != first.layer) return false;
     if (contains(all_of(members), node)) return false;
@@ -98,7 +98,7 @@ class Fusion {
   }
 
   // Whether the operand is the result of part `source`.
-  bool takes(const OpInfo& info, int source, int node, std::size_t operand, const Members& members) const {
+  bool takes(const OpInfo& info, int source, int node, std::size_t operand, const PartMembers& members) const {
     if (source == Takes::kAny) return true;
     while (source != Takes::kAny && members[static_cast<std::size_t>(source)].empty())
       source = info.parts[static_cast<std::size_t>(source)].takes.first;
