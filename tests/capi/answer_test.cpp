@@ -7,7 +7,7 @@
 #include "decode/logprobs.hpp"
 #include "text/value.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::answer_test {
 namespace {
 
 using namespace boost::ut;
@@ -358,4 +358,4 @@ const suite<"the C API"> api = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::answer_test

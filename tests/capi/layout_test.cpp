@@ -8,7 +8,7 @@
 
 #include "lapidary.h"
 
-namespace lapidary::test {
+namespace lapidary::test::layout_test {
 namespace {
 
 using namespace boost::ut;
@@ -103,4 +103,4 @@ const suite<"layout"> layout = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::layout_test

@@ -7,7 +7,7 @@
 #include "media/picture.hpp"
 #include "support/program.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::media_test {
 namespace {
 
 using namespace boost::ut;
@@ -125,4 +125,4 @@ const suite<"media of the C API"> media_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::media_test

@@ -1,9 +1,10 @@
 // Wrong calls get an error code and a message, and leave everything usable. Structs of other versions work.
 #include "capi/handles.hpp"
 
+#include <cmath>
 #include <cstring>
 
-namespace lapidary::test {
+namespace lapidary::test::misuse_test {
 namespace {
 
 using namespace boost::ut;
@@ -250,4 +251,4 @@ const suite<"misuse"> misuse = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::misuse_test

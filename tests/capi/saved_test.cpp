@@ -4,7 +4,7 @@
 #include "checkpoint/sha256.hpp"
 #include "support/program.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::saved_test {
 namespace {
 
 using namespace boost::ut;
@@ -184,4 +184,4 @@ const suite<"saved sessions"> saved = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::saved_test

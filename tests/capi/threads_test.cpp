@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-namespace lapidary::test {
+namespace lapidary::test::threads_test {
 namespace {
 
 using namespace boost::ut;
@@ -91,4 +91,4 @@ const suite<"threads"> threads = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::threads_test

@@ -5,7 +5,7 @@
 
 #include "support/cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::checkpoint_test {
 namespace {
 
 using namespace boost::ut;
@@ -177,4 +177,4 @@ suite<"shard index"> index_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::checkpoint_test

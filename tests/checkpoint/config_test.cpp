@@ -5,7 +5,7 @@
 
 #include "support/cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::config_test {
 namespace {
 
 using namespace boost::ut;
@@ -344,4 +344,4 @@ suite<"published configs"> published_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::config_test

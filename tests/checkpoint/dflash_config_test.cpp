@@ -6,7 +6,7 @@
 #include "checkpoint/pair.hpp"
 #include "support/cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::dflash_config_test {
 namespace {
 
 using namespace boost::ut;
@@ -229,4 +229,4 @@ suite<"dflash config"> dflash_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::dflash_config_test

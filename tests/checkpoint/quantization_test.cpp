@@ -3,7 +3,7 @@
 
 #include "support/cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::quantization_test {
 namespace {
 
 using namespace boost::ut;
@@ -88,4 +88,4 @@ suite<"quantization"> quantization_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::quantization_test

@@ -3,7 +3,7 @@
 
 #include "support/cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::safetensors_test {
 namespace {
 
 using namespace boost::ut;
@@ -137,4 +137,4 @@ suite<"write_safetensors"> write_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::safetensors_test

@@ -5,7 +5,7 @@
 #include "support/cases.hpp"
 #include "support/random.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::sha256_test {
 namespace {
 
 using namespace boost::ut;
@@ -104,4 +104,4 @@ const suite<"sha256"> sha256_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::sha256_test

@@ -3,7 +3,7 @@
 
 #include "support/cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::tower_config_test {
 namespace {
 
 using namespace boost::ut;
@@ -78,4 +78,4 @@ const suite<"configs of towers"> configs = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::tower_config_test

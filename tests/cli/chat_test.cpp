@@ -5,7 +5,7 @@
 #include "support/terminal.hpp"
 #include "text/value.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::chat_test {
 namespace {
 
 using namespace boost::ut;
@@ -255,4 +255,4 @@ const suite<"lapidary chat"> chat = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::chat_test

@@ -10,7 +10,7 @@
 #include "support/program.hpp"
 #include "text/value.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::connect_test {
 namespace {
 
 using namespace boost::ut;
@@ -230,4 +230,4 @@ const suite<"lapidary chat --connect"> connect = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::connect_test

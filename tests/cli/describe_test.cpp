@@ -3,7 +3,7 @@
 
 #include "support/program.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::describe_test {
 namespace {
 
 using namespace boost::ut;
@@ -127,4 +127,4 @@ const suite<"words"> words = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::describe_test

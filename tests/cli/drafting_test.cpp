@@ -8,7 +8,7 @@
 #include "support/slow_build.hpp"
 #include "text/value.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::drafting_test {
 namespace {
 
 using namespace boost::ut;
@@ -214,4 +214,4 @@ const suite<"scripted drafts"> scripted_drafts = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::drafting_test

@@ -8,7 +8,7 @@
 #include "support/program.hpp"
 #include "support/slow_build.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::files_test {
 namespace {
 
 using namespace boost::ut;
@@ -140,4 +140,4 @@ const suite<"files that are read"> read_files = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::files_test

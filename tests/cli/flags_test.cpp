@@ -4,7 +4,7 @@
 #include "support/program.hpp"
 #include "text/value.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::flags_test {
 namespace {
 
 using namespace boost::ut;
@@ -67,4 +67,4 @@ const suite<"flags"> flags = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::flags_test

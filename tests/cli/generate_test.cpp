@@ -5,7 +5,7 @@
 #include "support/slow_build.hpp"
 #include "text/value.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::generate_test {
 namespace {
 
 using namespace boost::ut;
@@ -272,4 +272,4 @@ const suite<"lapidary generate"> generate = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::generate_test

@@ -5,7 +5,7 @@
 #include "support/expected.hpp"
 #include "support/program.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::inspect_test {
 namespace {
 
 using namespace boost::ut;
@@ -183,4 +183,4 @@ const suite<"lapidary inspect"> inspect = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::inspect_test

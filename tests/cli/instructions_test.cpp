@@ -6,7 +6,7 @@
 #include "cpu/processor.hpp"
 #include "support/program.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::instructions_test {
 namespace {
 
 using namespace boost::ut;
@@ -131,4 +131,4 @@ const suite<"lapidary --cpu"> cpu_flag = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::instructions_test

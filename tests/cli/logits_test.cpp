@@ -8,7 +8,7 @@
 #include "support/soft_prompts.hpp"
 #include "text/value.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::logits_test {
 namespace {
 
 using namespace boost::ut;
@@ -90,4 +90,4 @@ const suite<"lapidary logits"> logits = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::logits_test

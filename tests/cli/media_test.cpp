@@ -6,7 +6,7 @@
 #include "support/slow_build.hpp"
 #include "text/base64.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::media_test {
 namespace {
 
 using namespace boost::ut;
@@ -201,4 +201,4 @@ const suite<"lapidary chat with media"> chat_with_media = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::media_test

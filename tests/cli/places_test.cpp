@@ -6,7 +6,7 @@
 #include "support/program.hpp"
 #include "text/value.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::places_test {
 namespace {
 
 using namespace boost::ut;
@@ -119,4 +119,4 @@ const suite<"models by name"> names = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::places_test

@@ -4,7 +4,7 @@
 #include "support/program.hpp"
 #include "support/slow_build.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::process_test {
 namespace {
 
 using namespace boost::ut;
@@ -71,4 +71,4 @@ const suite<"limits of the machine"> limits = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::process_test

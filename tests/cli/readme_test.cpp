@@ -6,7 +6,7 @@
 
 #include "support/program.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::readme_test {
 namespace {
 
 using namespace boost::ut;
@@ -95,4 +95,4 @@ const suite<"README"> readme_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::readme_test

@@ -6,7 +6,7 @@
 #include "support/program.hpp"
 #include "text/value.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::rounds_test {
 namespace {
 
 using namespace boost::ut;
@@ -110,4 +110,4 @@ const suite<"lapidary rounds"> rounds = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::rounds_test

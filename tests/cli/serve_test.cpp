@@ -13,7 +13,7 @@
 #include "serve/raw_http.hpp"
 #include "support/program.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::serve_test {
 namespace {
 
 using namespace boost::ut;
@@ -157,4 +157,4 @@ const suite<"serve"> running = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::serve_test

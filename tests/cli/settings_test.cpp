@@ -3,7 +3,7 @@
 
 #include "support/program.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::settings_test {
 namespace {
 
 using namespace boost::ut;
@@ -56,4 +56,4 @@ const suite<"settings"> settings = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::settings_test

@@ -3,7 +3,7 @@
 
 #include "support/timeline.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::timeline_test {
 namespace {
 
 using namespace boost::ut;
@@ -46,4 +46,4 @@ const suite<"lapidary bench --ops"> ops = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::timeline_test

@@ -3,7 +3,7 @@
 
 #include "support/program.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::tokenize_test {
 namespace {
 
 using namespace boost::ut;
@@ -57,4 +57,4 @@ const suite<"lapidary tokenize"> tokenize = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::tokenize_test

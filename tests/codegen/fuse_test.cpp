@@ -10,7 +10,7 @@
 #include "support/cases.hpp"
 #include "support/random.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::fuse_test {
 namespace {
 
 using namespace boost::ut;
@@ -136,4 +136,4 @@ const suite<"fusion"> fusion = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::fuse_test

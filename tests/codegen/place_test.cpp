@@ -7,7 +7,7 @@
 #include "codegen/stages.hpp"
 #include "support/cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::place_test {
 namespace {
 
 using namespace boost::ut;
@@ -54,4 +54,4 @@ const suite<"places"> places = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::place_test

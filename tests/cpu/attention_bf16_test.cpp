@@ -14,7 +14,7 @@
 #include "reference/attention.hpp"
 #include "support/emulated.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::attention_bf16_test {
 namespace {
 
 using namespace boost::ut;
@@ -317,4 +317,4 @@ const suite<"bf16 attention"> bf16_attention = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::attention_bf16_test

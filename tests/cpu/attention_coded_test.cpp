@@ -6,7 +6,7 @@
 
 #include "cpu/coded_cache.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::attention_coded_test {
 namespace {
 
 using namespace boost::ut;
@@ -175,4 +175,4 @@ const suite<"coded attention"> coded_attention = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::attention_coded_test

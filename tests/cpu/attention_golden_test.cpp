@@ -6,7 +6,7 @@
 #include "support/cases.hpp"
 #include "support/expected.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::attention_golden_test {
 namespace {
 
 using namespace boost::ut;
@@ -119,4 +119,4 @@ const suite<"golden attention"> golden_attention = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::attention_golden_test

@@ -4,7 +4,7 @@
 #include "cpu/kernel_rows.hpp"
 #include "support/attention_cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::attention_test {
 namespace {
 
 using namespace boost::ut;
@@ -59,4 +59,4 @@ suite<"attention"> attention_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::attention_test

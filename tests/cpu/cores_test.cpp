@@ -15,7 +15,7 @@
 #include "cpu/cores.hpp"
 #include "support/cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::cores_test {
 namespace {
 
 using namespace boost::ut;
@@ -137,4 +137,4 @@ suite<"cores"> cores_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::cores_test

@@ -4,7 +4,7 @@
 #include "cpu/lookups.hpp"
 #include "support/moe_cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::draft_test {
 namespace {
 
 using namespace boost::ut;
@@ -67,4 +67,4 @@ suite<"drafts"> draft_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::draft_test

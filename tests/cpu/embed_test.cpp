@@ -3,7 +3,7 @@
 
 #include "cpu/lookups.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::embed_test {
 namespace {
 
 using namespace boost::ut;
@@ -31,4 +31,4 @@ suite<"embed"> embed_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::embed_test

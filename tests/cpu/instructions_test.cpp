@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace lapidary::test {
+namespace lapidary::test::instructions_test {
 namespace {
 
 using namespace boost::ut;
@@ -61,4 +61,4 @@ const suite<"instructions"> instructions = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::instructions_test

@@ -8,7 +8,7 @@
 #include "support/cases.hpp"
 #include "support/expected.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::kv_codes_test {
 namespace {
 
 using namespace boost::ut;
@@ -200,4 +200,4 @@ const suite<"kv codes"> kv_codes = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::kv_codes_test

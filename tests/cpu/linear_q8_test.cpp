@@ -12,7 +12,7 @@
 #include "support/emulated.hpp"
 #include "support/linear_tolerance.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::linear_q8_test {
 namespace {
 
 using namespace boost::ut;
@@ -475,4 +475,4 @@ suite<"experts q8"> expert_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::linear_q8_test

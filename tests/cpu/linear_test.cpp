@@ -8,7 +8,7 @@
 #include "support/guarded.hpp"
 #include "support/published_widths.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::linear_test {
 namespace {
 
 using namespace boost::ut;
@@ -255,4 +255,4 @@ suite<"functions"> function_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::linear_test

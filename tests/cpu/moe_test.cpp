@@ -4,7 +4,7 @@
 #include "cpu/products.hpp"
 #include "support/moe_cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::moe_test {
 namespace {
 
 using namespace boost::ut;
@@ -97,4 +97,4 @@ suite<"mixture of experts"> moe_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::moe_test

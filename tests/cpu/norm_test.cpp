@@ -4,7 +4,7 @@
 #include "cpu/kernel_rows.hpp"
 #include "support/norm_cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::norm_test {
 namespace {
 
 using namespace boost::ut;
@@ -41,4 +41,4 @@ suite<"norms"> norm_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::norm_test

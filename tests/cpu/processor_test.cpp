@@ -2,7 +2,7 @@
 
 #include <boost/ut.hpp>
 
-namespace lapidary::test {
+namespace lapidary::test::processor_test {
 namespace {
 
 using namespace boost::ut;
@@ -35,4 +35,4 @@ const suite<"processor"> processor = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::processor_test

@@ -4,7 +4,7 @@
 #include "cpu/kernel_rows.hpp"
 #include "support/rope_cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::rope_test {
 namespace {
 
 using namespace boost::ut;
@@ -60,4 +60,4 @@ suite<"rope"> rope_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::rope_test

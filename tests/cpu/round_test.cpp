@@ -4,7 +4,7 @@
 #include "cpu/kernel_rows.hpp"
 #include "support/round_cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::round_test {
 namespace {
 
 using namespace boost::ut;
@@ -104,4 +104,4 @@ suite<"rounds"> round_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::round_test

@@ -16,7 +16,7 @@
 #include "support/golden_sampling.hpp"
 #include "support/slow_build.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::sample_distribution_test {
 namespace {
 
 using namespace boost::ut;
@@ -219,4 +219,4 @@ const suite<"wrong samplers"> wrong_samplers = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::sample_distribution_test

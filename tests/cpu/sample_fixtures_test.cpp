@@ -5,7 +5,7 @@
 #include "numeric/noise.hpp"
 #include "support/sample_list_cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::sample_fixtures_test {
 namespace {
 
 using namespace boost::ut;
@@ -44,4 +44,4 @@ const suite<"golden sampling"> golden_sampling = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::sample_fixtures_test

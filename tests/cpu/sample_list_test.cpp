@@ -4,7 +4,7 @@
 #include "cpu/sample_rows.hpp"
 #include "support/sample_list_cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::sample_list_test {
 namespace {
 
 using namespace boost::ut;
@@ -43,4 +43,4 @@ suite<"sample from a list"> listed_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::sample_list_test

@@ -5,7 +5,7 @@
 #include "numeric/noise.hpp"
 #include "support/sample_cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::sample_test {
 namespace {
 
 using namespace boost::ut;
@@ -100,4 +100,4 @@ const suite<"sample"> sampling = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::sample_test

@@ -19,7 +19,7 @@
 #include "support/random.hpp"
 #include "support/slow_build.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::team_test {
 namespace {
 
 using namespace boost::ut;
@@ -316,4 +316,4 @@ suite<"team"> team_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::team_test

@@ -12,7 +12,7 @@
 #include "support/linear_tolerance.hpp"
 #include "support/tower_cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::tower_test {
 namespace {
 
 using namespace boost::ut;
@@ -267,4 +267,4 @@ const suite<"products of towers"> products = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::tower_test

@@ -10,7 +10,7 @@
 #include "support/soft_prompts.hpp"
 #include "support/terminal.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::cut_test {
 namespace {
 
 using namespace boost::ut;
@@ -261,4 +261,4 @@ const suite<"gems"> gems = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::cut_test

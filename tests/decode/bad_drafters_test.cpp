@@ -14,7 +14,7 @@
 #include "support/rows.hpp"
 #include "support/slow_build.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::bad_drafters_test {
 namespace {
 
 using namespace boost::ut;
@@ -117,4 +117,4 @@ const suite<"bad drafters"> bad_drafters = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::bad_drafters_test

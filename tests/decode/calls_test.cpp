@@ -7,7 +7,7 @@
 #include "support/model.hpp"
 #include "text/output_parser.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::calls_test {
 namespace {
 
 using namespace boost::ut;
@@ -109,4 +109,4 @@ const suite<"constrained calls"> constrained_calls = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::calls_test

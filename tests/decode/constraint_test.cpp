@@ -4,7 +4,7 @@
 #include "decode/constraint.hpp"
 #include "support/cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::constraint_test {
 namespace {
 
 using namespace boost::ut;
@@ -159,4 +159,4 @@ const suite<"constraints"> constraints = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::constraint_test

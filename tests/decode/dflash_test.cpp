@@ -13,7 +13,7 @@
 #include "support/random.hpp"
 #include "support/slow_device.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::dflash_test {
 namespace {
 
 using namespace boost::ut;
@@ -302,4 +302,4 @@ const suite<"dflash context"> context = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::dflash_test

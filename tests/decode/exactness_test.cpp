@@ -7,7 +7,7 @@
 #include "support/pairs.hpp"
 #include "support/slow_build.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::exactness_test {
 namespace {
 
 using namespace boost::ut;
@@ -46,4 +46,4 @@ const suite<"exactness"> exactness = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::exactness_test

@@ -9,8 +9,9 @@
 #include "support/expected.hpp"
 #include "support/model.hpp"
 #include "support/slow_build.hpp"
+#include "support/slow_device.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::fixtures_test {
 namespace {
 
 using namespace boost::ut;
@@ -119,7 +120,7 @@ const suite<"fixtures"> fixtures = [] {
       };
   }
 
-  "pebble continues its eight prompts of text as recorded"_test = [] {
+  "pebble continues its prompts of text as recorded"_test = [] {
     Loaded model(kRoot + "/models/pebble", {.context_tokens = 512});
     simdjson::dom::parser parser;
     int prompts = 0;
@@ -136,10 +137,11 @@ const suite<"fixtures"> fixtures = [] {
       session.prefill(ids("input_ids"));
       expect(decode::greedy(session, static_cast<std::int32_t>(expected.size())) == expected) << "prompt " << prompts;
       ++prompts;
+      if (is_slow_device() && prompts == 3) break;
     }
-    expect(prompts == 8_i);
+    expect(prompts == (is_slow_device() ? 3 : 8));
   };
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::fixtures_test

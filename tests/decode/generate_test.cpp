@@ -9,7 +9,7 @@
 #include "support/model.hpp"
 #include "support/random.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::generate_test {
 namespace {
 
 using namespace boost::ut;
@@ -145,4 +145,4 @@ const suite<"prefix reuse"> prefix_reuse = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::generate_test

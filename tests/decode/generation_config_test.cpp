@@ -4,7 +4,7 @@
 #include "decode/generation_config.hpp"
 #include "support/cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::generation_config_test {
 namespace {
 
 using namespace boost::ut;
@@ -109,4 +109,4 @@ const suite<"generation config"> generation_config = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::generation_config_test

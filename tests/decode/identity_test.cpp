@@ -19,7 +19,7 @@
 #include "text/grammar.hpp"
 #include "text/grammar_vocabulary.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::identity_test {
 namespace {
 
 using namespace boost::ut;
@@ -306,4 +306,4 @@ const suite<"identity"> identity = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::identity_test

@@ -9,7 +9,7 @@
 #include "support/random.hpp"
 #include "support/slow_build.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::invariance_test {
 namespace {
 
 using namespace boost::ut;
@@ -248,4 +248,4 @@ const suite<"session"> session_limits = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::invariance_test

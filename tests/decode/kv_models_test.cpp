@@ -12,7 +12,7 @@
 #include "support/kv_logits.hpp"
 #include "support/random.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::kv_models_test {
 namespace {
 
 using namespace boost::ut;
@@ -97,4 +97,4 @@ const suite<"kv models"> kv_models = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::kv_models_test

@@ -19,7 +19,7 @@
 #include "support/slow_build.hpp"
 #include "text/tokenizer.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::kv_test {
 namespace {
 
 using namespace boost::ut;
@@ -225,4 +225,4 @@ const suite<"kv"> kv = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::kv_test

@@ -6,7 +6,7 @@
 #include "decode/logprobs.hpp"
 #include "support/random.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::logprobs_test {
 namespace {
 
 using namespace boost::ut;
@@ -70,4 +70,4 @@ const suite<"logprobs"> suite_of_logprobs = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::logprobs_test

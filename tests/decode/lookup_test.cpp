@@ -13,7 +13,7 @@
 #include "support/pairs.hpp"
 #include "support/random.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::lookup_test {
 namespace {
 
 using namespace boost::ut;
@@ -199,4 +199,4 @@ const suite<"lookup"> lookup_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::lookup_test

@@ -10,7 +10,7 @@
 #include "support/slow_build.hpp"
 #include "text/grammar_vocabulary.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::memory_test {
 namespace {
 
 using namespace boost::ut;
@@ -66,4 +66,4 @@ const suite<"memory of text"> memory = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::memory_test

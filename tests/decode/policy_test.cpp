@@ -9,7 +9,7 @@
 #include "decode/policy_tables.hpp"
 #include "support/slow_build.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::policy_test {
 namespace {
 
 using namespace boost::ut;
@@ -648,4 +648,4 @@ const suite<"shared rounds"> shared_rounds = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::policy_test

@@ -12,7 +12,7 @@
 #include "support/random.hpp"
 #include "support/slow_build.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::prefix_cache_test {
 namespace {
 
 using namespace boost::ut;
@@ -197,4 +197,4 @@ const suite<"prefix cache"> prefix_cache = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::prefix_cache_test

@@ -13,7 +13,7 @@
 #include "support/slow_build.hpp"
 #include "text/tokenizer.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::quality_test {
 namespace {
 
 using namespace boost::ut;
@@ -80,4 +80,4 @@ const suite<"quality of the fast mode"> quality_of_fast_mode = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::quality_test

@@ -10,7 +10,7 @@
 #include "support/model.hpp"
 #include "support/pairs.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::rounds_test {
 namespace {
 
 using namespace boost::ut;
@@ -122,4 +122,4 @@ const suite<"recorded rounds"> recorded = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::rounds_test

@@ -5,7 +5,7 @@
 
 #include "decode/scheduler.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::scheduler_test {
 namespace {
 
 using namespace boost::ut;
@@ -107,4 +107,4 @@ const suite<"scheduler"> scheduler = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::scheduler_test

@@ -9,7 +9,7 @@
 #include "text/detokenizer.hpp"
 #include "text/grammar_samples.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::schema_test {
 namespace {
 
 using namespace boost::ut;
@@ -58,4 +58,4 @@ const suite<"schemas"> schemas = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::schema_test

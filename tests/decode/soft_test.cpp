@@ -15,7 +15,7 @@
 #include "support/slow_build.hpp"
 #include "support/soft_prompts.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::soft_test {
 namespace {
 
 using namespace boost::ut;
@@ -297,4 +297,4 @@ const suite<"soft tokens"> soft_tokens = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::soft_test

@@ -13,7 +13,7 @@
 #include "support/test_drafts.hpp"
 #include "text/tokenizer.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::speculation_test {
 namespace {
 
 using namespace boost::ut;
@@ -239,4 +239,4 @@ const suite<"pebble's assistant"> pebbles_assistant = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::speculation_test

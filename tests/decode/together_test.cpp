@@ -16,11 +16,12 @@
 #include "support/pairs.hpp"
 #include "support/random.hpp"
 #include "support/slow_build.hpp"
+#include "support/slow_device.hpp"
 #include "support/test_drafts.hpp"
 #include "text/grammar.hpp"
 #include "text/grammar_vocabulary.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::together_test {
 namespace {
 
 using namespace boost::ut;
@@ -197,7 +198,7 @@ const suite<"together"> together = [] {
         for (const std::size_t count : {std::size_t{8}, 2 + name.size() % 5}) {  // with each model another number
           play(model, *model.executor, std::span(order).first(count), name);
           std::ranges::rotate(order, order.begin() + 3);
-          if (kSlowBuild) return;
+          if (kSlowBuild || is_slow_device()) return;
         }
       };
     }
@@ -516,4 +517,4 @@ const suite<"copied sessions"> copied_sessions = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::together_test

@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <thread>
 
 #include "engine/pebble.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::answer_test {
 namespace {
 
 using namespace boost::ut;
@@ -232,4 +233,4 @@ const suite<"answers"> answers = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::answer_test

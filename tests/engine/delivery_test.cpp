@@ -8,7 +8,7 @@
 #include "support/random.hpp"
 #include "text/whitespace.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::delivery_test {
 namespace {
 
 using namespace boost::ut;
@@ -221,4 +221,4 @@ const suite<"delivery"> delivery = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::delivery_test

@@ -5,7 +5,7 @@
 
 #include "engine/pebble.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::limits_test {
 namespace {
 
 using namespace boost::ut;
@@ -190,4 +190,4 @@ const suite<"limits"> limits = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::limits_test

@@ -10,7 +10,7 @@
 #include "support/soft_prompts.hpp"
 #include "text/tokenizer_files.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::media_test {
 namespace {
 
 using namespace boost::ut;
@@ -278,4 +278,4 @@ const suite<"media"> media_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::media_test

@@ -10,7 +10,7 @@
 #include "support/program.hpp"
 #include "support/slow_build.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::model_test {
 namespace {
 
 using namespace boost::ut;
@@ -142,4 +142,4 @@ const suite<"models"> models = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::model_test

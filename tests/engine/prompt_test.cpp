@@ -5,7 +5,7 @@
 
 #include "engine/pebble.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::prompt_test {
 namespace {
 
 using namespace boost::ut;
@@ -117,4 +117,4 @@ const suite<"prompts"> prompts = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::prompt_test

@@ -8,7 +8,7 @@
 
 #include "graph/graph.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::graph_test {
 namespace {
 
 using namespace boost::ut;
@@ -289,4 +289,4 @@ const suite<"graphs"> graphs = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::graph_test

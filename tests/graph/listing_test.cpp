@@ -7,7 +7,7 @@
 
 #include "graph/listing.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::listing_test {
 namespace {
 
 using namespace boost::ut;
@@ -32,4 +32,4 @@ const suite<"graph listings"> listings = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::listing_test

@@ -48,7 +48,7 @@ void* aligned_alloc(std::size_t alignment, std::size_t bytes) { return ++allocat
 }
 #pragma GCC visibility pop
 
-namespace lapidary::test {
+namespace lapidary::test::round_test {
 namespace {
 
 using namespace boost::ut;
@@ -197,4 +197,4 @@ const suite<"rounds wait for nobody"> rounds = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::round_test

@@ -8,7 +8,7 @@
 #include "support/model.hpp"
 #include "support/pairs.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::assistant_test {
 namespace {
 
 using namespace boost::ut;
@@ -498,4 +498,4 @@ suite<"plan with an assistant"> plan_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::assistant_test

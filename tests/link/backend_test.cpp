@@ -8,7 +8,7 @@
 #include "support/cases.hpp"
 #include "support/model.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::backend_test {
 namespace {
 
 using namespace boost::ut;
@@ -54,4 +54,4 @@ const suite<"backends"> backends = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::backend_test

@@ -4,7 +4,7 @@
 #include "support/cases.hpp"
 #include "support/model.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::bad_checkpoints_test {
 namespace {
 
 using namespace boost::ut;
@@ -19,4 +19,4 @@ const suite<"bad checkpoints"> bad_checkpoints = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::bad_checkpoints_test

@@ -8,7 +8,7 @@
 #include "support/model.hpp"
 #include "support/unpack.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::dflash_test {
 namespace {
 
 using namespace boost::ut;
@@ -105,4 +105,4 @@ const suite<"binding a DFlash drafter"> dflash_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::dflash_test

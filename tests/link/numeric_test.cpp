@@ -3,7 +3,7 @@
 
 #include <boost/ut.hpp>
 
-namespace lapidary::test {
+namespace lapidary::test::numeric_test {
 namespace {
 
 using namespace boost::ut;
@@ -21,4 +21,4 @@ const suite<"usual numeric mode"> usual_numeric = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::numeric_test

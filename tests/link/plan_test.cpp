@@ -11,7 +11,7 @@
 #include "support/cases.hpp"
 #include "support/model.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::plan_test {
 namespace {
 
 using namespace boost::ut;
@@ -223,4 +223,4 @@ const suite<"memory plan"> plans = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::plan_test

@@ -21,7 +21,7 @@
 #include "support/rows.hpp"
 #include "support/soft_prompts.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::towers_test {
 namespace {
 
 using namespace boost::ut;
@@ -317,4 +317,4 @@ const suite<"towers"> towers = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::towers_test

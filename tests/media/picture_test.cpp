@@ -8,7 +8,7 @@
 #include "support/cases.hpp"
 #include "support/expected.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::picture_test {
 namespace {
 
 using namespace boost::ut;
@@ -207,4 +207,4 @@ const suite<"bad pictures"> bad_pictures = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::picture_test

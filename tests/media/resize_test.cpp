@@ -4,7 +4,7 @@
 #include "reference/resize.hpp"
 #include "support/random.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::resize_test {
 namespace {
 
 using namespace boost::ut;
@@ -43,4 +43,4 @@ const suite<"resize"> resize = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::resize_test

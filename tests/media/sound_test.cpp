@@ -13,7 +13,7 @@
 extern "C" const char* __lsan_default_suppressions();
 extern "C" const char* __lsan_default_suppressions() { return "leak:libsndfile.so"; }
 
-namespace lapidary::test {
+namespace lapidary::test::sound_test {
 namespace {
 
 using namespace boost::ut;
@@ -195,4 +195,4 @@ const suite<"bad sounds"> bad_sounds = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::sound_test

@@ -4,7 +4,7 @@
 #include "media/video.hpp"
 #include "support/cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::video_test {
 namespace {
 
 using namespace boost::ut;
@@ -98,4 +98,4 @@ const suite<"videos"> videos = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::video_test

@@ -5,7 +5,7 @@
 #include "softmetal/softmetal.h"
 #include "support/cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::archive_test {
 namespace {
 
 using namespace boost::ut;
@@ -40,4 +40,4 @@ const suite<"archive"> archive = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::archive_test

@@ -4,7 +4,7 @@
 #include "metal/stage.hpp"
 #include "support/attention_cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::attention_test {
 namespace {
 
 using namespace boost::ut;
@@ -151,4 +151,4 @@ suite<"metal attention over long contexts"> ranges_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::attention_test

@@ -3,7 +3,7 @@
 
 #include "metal/products.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::experts_test {
 namespace {
 
 using namespace boost::ut;
@@ -128,4 +128,4 @@ suite<"experts on the device"> expert_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::experts_test

@@ -9,7 +9,7 @@
 #include "support/expected.hpp"
 #include "support/rope_cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::kv_codes_test {
 namespace {
 
 using namespace boost::ut;
@@ -248,4 +248,4 @@ suite<"codes on the device"> codes_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::kv_codes_test

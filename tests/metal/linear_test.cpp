@@ -5,7 +5,7 @@
 #include "metal/products.hpp"
 #include "support/published_widths.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::linear_test {
 namespace {
 
 using namespace boost::ut;
@@ -244,4 +244,4 @@ suite<"functions of products"> function_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::linear_test

@@ -4,7 +4,7 @@
 #include "metal/products.hpp"
 #include "support/lookup_cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::lookup_test {
 namespace {
 
 using namespace boost::ut;
@@ -155,4 +155,4 @@ suite<"cluster_logits on the device"> cluster_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::lookup_test

@@ -20,7 +20,7 @@
 #include "support/test_drafts.hpp"
 #include "text/value.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::model_test {
 namespace {
 
 using namespace boost::ut;
@@ -138,7 +138,7 @@ const suite<"metal drafts"> drafts = [] {
     const Pair pair = pebble_pair();
     Loaded model(pair.target, {.context_tokens = 512}, 1, pair.assistant);
     const Tokens prompt = text::Tokenizer::open(pair.target).encode("<bos><|turn>user\nGive me JSON for 3 people.<turn|>\n<|turn>model\n");
-    const int many = kSlowBuild ? 10 : is_slow_device() ? 40 : 100, few = kSlowBuild ? 5 : is_slow_device() ? 12 : 30;
+    const int many = kSlowBuild ? 10 : is_slow_device() ? 20 : 100, few = kSlowBuild ? 5 : is_slow_device() ? 8 : 30;
     for (const graph::Sampling& sampling :
          {graph::Sampling{}, graph::Sampling{.temperature = 1.0f, .top_k = 64, .top_p = 0.95f, .seed = 72}})
       expect(continued(model, prompt, sampling, many, 4) == continued(model, prompt, sampling, many, 0)) << "with the assistant";
@@ -279,12 +279,18 @@ const suite<"metal device"> device = [] {
     decode::Session session(model.program, *model.executor);
     session.prefill(random_tokens(200, gpu::kKvRange - 20));
     const Tokens tokens = random_tokens(200, 8);
+    Tokens said[2];  // past that length, rounds in flight: by the assistant's drafts, by none
+    for (const int k : {3, 0}) {
+      std::vector<decode::Speculation::SourceKind> sources;
+      sources.push_back({[] { return std::make_unique<decode::Assistant>(); }, {}});
+      decode::Speculation speculation(std::move(sources), k);
+      decode::Generation generation(session, tokens, {.max_tokens = 20, .speculation = &speculation});
+      while (const auto token = generation.next()) said[k == 0].push_back(*token);
+      expect(session.length() > gpu::kKvRange);
+      session.rollback(gpu::kKvRange - 20);
+    }
+    expect(said[0] == said[1] && said[0].size() == 20);
     for (std::size_t width = 1; width <= 8; ++width) session.forward(std::span(tokens).first(width));
-    std::vector<decode::Speculation::SourceKind> sources;
-    sources.push_back({[] { return std::make_unique<decode::Assistant>(); }, {}});
-    decode::Speculation speculation(std::move(sources), 3);
-    decode::Generation generation(session, tokens, {.max_tokens = 10, .speculation = &speculation});
-    while (generation.next()) {}
     expect(session.length() > gpu::kKvRange);
     session.rollback(0);
     session.prefill_all(tokens, {});
@@ -373,4 +379,4 @@ const suite<"metal device"> device = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::model_test

@@ -4,7 +4,7 @@
 #include "metal/products.hpp"
 #include "support/moe_cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::moe_test {
 namespace {
 
 using namespace boost::ut;
@@ -94,4 +94,4 @@ suite<"mixture of experts on the device"> moe_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::moe_test

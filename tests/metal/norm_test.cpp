@@ -4,7 +4,7 @@
 #include "metal/stage.hpp"
 #include "support/norm_cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::norm_test {
 namespace {
 
 using namespace boost::ut;
@@ -67,4 +67,4 @@ suite<"norms on the device"> norm_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::norm_test

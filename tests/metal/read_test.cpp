@@ -7,7 +7,7 @@
 #include "metal/stage.hpp"
 #include "support/random.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::read_test {
 namespace {
 
 using namespace boost::ut;
@@ -48,4 +48,4 @@ const suite<"reading memory on the device"> read_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::read_test

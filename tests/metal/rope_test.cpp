@@ -4,7 +4,7 @@
 #include "metal/stage.hpp"
 #include "support/rope_cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::rope_test {
 namespace {
 
 using namespace boost::ut;
@@ -120,4 +120,4 @@ suite<"rope on the device"> rope_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::rope_test

@@ -7,7 +7,7 @@
 #include "metal/stage.hpp"
 #include "support/round_cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::round_test {
 namespace {
 
 using namespace boost::ut;
@@ -348,4 +348,4 @@ suite<"begin_run"> begin_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::round_test

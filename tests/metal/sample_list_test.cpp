@@ -4,7 +4,7 @@
 #include "metal/sample_stage.hpp"
 #include "support/sample_list_cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::sample_list_test {
 namespace {
 
 using namespace boost::ut;
@@ -44,4 +44,4 @@ suite<"sample from a list on the device"> listed_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::sample_list_test

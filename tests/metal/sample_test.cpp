@@ -4,7 +4,7 @@
 #include "metal/sample_stage.hpp"
 #include "support/sample_cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::sample_test {
 namespace {
 
 using namespace boost::ut;
@@ -200,4 +200,4 @@ suite<"noise on the device"> noise_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::sample_test

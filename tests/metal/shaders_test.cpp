@@ -4,7 +4,7 @@
 #include "metal/gpu.hpp"
 #include "support/program.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::shaders_test {
 namespace {
 
 using namespace boost::ut;
@@ -33,4 +33,4 @@ const suite<"shaders"> shaders = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::shaders_test

@@ -9,7 +9,7 @@
 #include "metal/softmetal_cases.hpp"
 #include "softmetal/softmetal.h"
 
-namespace lapidary::test {
+namespace lapidary::test::softmetal_test {
 namespace {
 
 using namespace boost::ut;
@@ -477,4 +477,4 @@ suite<"Metal objects"> objects_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::softmetal_test

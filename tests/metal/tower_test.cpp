@@ -4,7 +4,7 @@
 #include "metal/stage.hpp"
 #include "support/tower_cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::tower_test {
 namespace {
 
 using namespace boost::ut;
@@ -246,4 +246,4 @@ const suite<"products of towers on the device"> products = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::tower_test

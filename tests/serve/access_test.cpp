@@ -4,7 +4,7 @@
 #include "serve/access.hpp"
 #include "support/cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::access_test {
 namespace {
 
 using namespace boost::ut;
@@ -110,4 +110,4 @@ const suite<"origins"> origins = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::access_test

@@ -3,7 +3,7 @@
 #include "serve/body.hpp"
 #include "serve/requests.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::body_test {
 namespace {
 
 using namespace boost::ut;
@@ -63,4 +63,4 @@ suite<"bodies"> bodies = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::body_test

@@ -3,7 +3,7 @@
 #include "serve/requests.hpp"
 #include "text/chat.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::chat_api_test {
 namespace {
 
 using namespace boost::ut;
@@ -344,4 +344,4 @@ suite<"chat completions"> chat = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::chat_api_test

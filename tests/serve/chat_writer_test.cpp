@@ -4,7 +4,7 @@
 
 #include "serve/requests.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::chat_writer_test {
 namespace {
 
 using namespace boost::ut;
@@ -151,4 +151,4 @@ suite<"answers of chats"> answers = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::chat_writer_test

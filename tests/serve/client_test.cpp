@@ -4,7 +4,7 @@
 #include "serve/client.hpp"
 #include "support/cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::client_test {
 namespace {
 
 using namespace boost::ut;
@@ -37,4 +37,4 @@ const suite<"client"> client = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::client_test

@@ -4,7 +4,7 @@
 
 #include "serve/requests.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::completions_api_test {
 namespace {
 
 using namespace boost::ut;
@@ -174,4 +174,4 @@ suite<"completions"> completions = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::completions_api_test

@@ -5,6 +5,7 @@
 #include "checkpoint/error.hpp"
 #include "serve/api.hpp"
 
+namespace lapidary::test::errors_test {
 namespace {
 
 using namespace boost::ut;
@@ -45,3 +46,4 @@ suite<"errors of the server"> errors = [] {
 };
 
 }  // namespace
+}  // namespace lapidary::test::errors_test

@@ -6,7 +6,7 @@
 #include "support/cases.hpp"
 #include "support/random.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::event_reader_test {
 namespace {
 
 using namespace boost::ut;
@@ -59,4 +59,4 @@ const suite<"event reader"> event_reader = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::event_reader_test

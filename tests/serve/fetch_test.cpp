@@ -12,7 +12,7 @@
 #include "serve/running_server.hpp"
 #include "support/program.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::fetch_test {
 namespace {
 
 using namespace boost::ut;
@@ -229,4 +229,4 @@ const suite<"a server that fetches"> server_that_fetches = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::fetch_test

@@ -7,7 +7,7 @@
 #include "serve/shared_fields.hpp"
 #include "text/schema.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::fields_test {
 namespace {
 
 using namespace boost::ut;
@@ -139,4 +139,4 @@ suite<"tools"> tools_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::fields_test

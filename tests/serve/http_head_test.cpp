@@ -3,6 +3,7 @@
 
 #include "serve/http_head.hpp"
 
+namespace lapidary::test::http_head_test {
 namespace {
 
 using namespace boost::ut;
@@ -31,3 +32,4 @@ suite<"heads of HTTP"> heads = [] {
 };
 
 }  // namespace
+}  // namespace lapidary::test::http_head_test

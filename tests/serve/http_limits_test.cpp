@@ -2,6 +2,7 @@
 
 #include "serve/raw_http.hpp"
 
+namespace lapidary::test::http_limits_test {
 namespace {
 
 using namespace boost::ut;
@@ -140,7 +141,10 @@ suite<"limits of HTTP"> limits = [] {
     expect(status(some) == 200_i);
     RawClient half(served.port), held(served.port);
     half.send(some.substr(0, some.size() - 1));  // is being read
-    for (int i = 0; i < 5000 && status(some) == 200; ++i) {}
+    const auto wait_until_read = [&] {
+      for (int i = 0; i < 5000 && status(some) == 200; ++i) {}
+    };
+    wait_until_read();
     expect(status(some) == 429_i && status(chunked) == 429_i);
     expect(status(post("/echo", std::string(40'000, 'x'))) == 200_i) << "there is room for it";
     half.send("x");
@@ -161,6 +165,7 @@ suite<"limits of HTTP"> limits = [] {
     {
       RawClient leaves(served.port);
       leaves.send(some.substr(0, some.size() - 1));
+      wait_until_read();
     }
     expect(served.has_connections(2)) << "those that have been answered";
     expect(status(post("/echo", std::string(100'000, 'x'))) == 200_i) << "nor does who left";
@@ -323,3 +328,4 @@ suite<"limits of HTTP"> limits = [] {
 };
 
 }  // namespace
+}  // namespace lapidary::test::http_limits_test

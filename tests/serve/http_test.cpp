@@ -8,6 +8,7 @@
 #include "checkpoint/error.hpp"
 #include "serve/raw_http.hpp"
 
+namespace lapidary::test::http_test {
 namespace {
 
 using namespace boost::ut;
@@ -406,3 +407,4 @@ suite<"sockets of HTTP"> sockets = [] {
 };
 
 }  // namespace
+}  // namespace lapidary::test::http_test

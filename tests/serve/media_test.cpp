@@ -9,7 +9,7 @@
 #include "support/program.hpp"
 #include "text/base64.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::media_test {
 namespace {
 
 using namespace boost::ut;
@@ -175,4 +175,4 @@ const suite<"a server that sees"> server_that_sees = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::media_test

@@ -2,6 +2,7 @@
 
 #include "serve/translation.hpp"
 
+namespace lapidary::test::messages_api_test {
 namespace {
 
 using namespace boost::ut;
@@ -312,3 +313,4 @@ suite<"answers of the messages API"> answers = [] {
 };
 
 }  // namespace
+}  // namespace lapidary::test::messages_api_test

@@ -7,7 +7,7 @@
 
 #include "serve/metrics.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::metrics_test {
 namespace {
 
 using namespace boost::ut;
@@ -101,4 +101,4 @@ const suite<"metrics"> metrics = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::metrics_test

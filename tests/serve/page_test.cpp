@@ -7,6 +7,7 @@
 #include "checkpoint/sha256.hpp"
 #include "serve/page.hpp"
 
+namespace lapidary::test::page_test {
 namespace {
 
 using namespace boost::ut;
@@ -81,3 +82,4 @@ suite<"the chat page"> page_tests = [] {
 };
 
 }  // namespace
+}  // namespace lapidary::test::page_test

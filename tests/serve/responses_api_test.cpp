@@ -2,6 +2,7 @@
 
 #include "serve/translation.hpp"
 
+namespace lapidary::test::responses_api_test {
 namespace {
 
 using namespace boost::ut;
@@ -327,3 +328,4 @@ suite<"answers of the responses API"> answers = [] {
 };
 
 }  // namespace
+}  // namespace lapidary::test::responses_api_test

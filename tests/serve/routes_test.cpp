@@ -3,7 +3,7 @@
 
 #include "serve/routes.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::routes_test {
 namespace {
 
 using namespace boost::ut;
@@ -48,4 +48,4 @@ const suite<"routes"> routes = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::routes_test

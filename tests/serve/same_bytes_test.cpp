@@ -11,7 +11,7 @@
 #include "serve/requests.hpp"
 #include "serve/running_server.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::same_bytes_test {
 namespace {
 
 using namespace boost::ut;
@@ -219,4 +219,4 @@ const suite<"same bytes"> same_bytes = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::same_bytes_test

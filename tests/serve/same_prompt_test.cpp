@@ -4,6 +4,7 @@
 #include "serve/translation.hpp"
 #include "text/chat.hpp"
 
+namespace lapidary::test::same_prompt_test {
 namespace {
 
 using namespace boost::ut;
@@ -50,3 +51,4 @@ suite<"APIs"> apis = [] {
 };
 
 }  // namespace
+}  // namespace lapidary::test::same_prompt_test

@@ -9,7 +9,7 @@
 #include "support/program.hpp"
 #include "text/base64.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::server_test {
 namespace {
 
 using namespace boost::ut;
@@ -455,4 +455,4 @@ const suite<"draining"> draining = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::server_test

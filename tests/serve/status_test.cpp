@@ -5,7 +5,7 @@
 #include "serve/requests.hpp"
 #include "serve/status.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::status_test {
 namespace {
 
 using namespace boost::ut;
@@ -57,4 +57,4 @@ const suite<"status"> status = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::status_test

@@ -12,7 +12,7 @@
 #include "serve/systemd.hpp"
 #include "support/cases.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::systemd_test {
 namespace {
 
 using namespace boost::ut;
@@ -82,4 +82,4 @@ const suite<"systemd"> systemd = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::systemd_test

@@ -5,7 +5,7 @@
 #include "text/chat.hpp"
 #include "text/tokenizer_files.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::tokens_api_test {
 namespace {
 
 using namespace boost::ut;
@@ -100,4 +100,4 @@ suite<"tokens"> tokens = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::tokens_api_test

@@ -1,5 +1,5 @@
 // Runs the suites of all files of a test program: `test-ROOM [NAME or 'PATTERN*']`. Running no test is a failure.
-#include <boost/ut.hpp>
+#include "support/reporter.hpp"
 
 int main(int argc, const char** argv) {
   auto& runner = boost::ut::cfg<boost::ut::override>;

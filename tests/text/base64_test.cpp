@@ -3,7 +3,7 @@
 
 #include "text/base64.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::base64_test {
 namespace {
 
 using namespace boost::ut;
@@ -42,4 +42,4 @@ const suite<"base 64"> base64 = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::base64_test

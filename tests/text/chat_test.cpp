@@ -9,7 +9,7 @@
 #include "text/chat.hpp"
 #include "text/placeholders.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::chat_test {
 
 namespace {
 
@@ -230,4 +230,4 @@ const suite<"placeholders"> placeholders_suite = [] {
 
 }  // namespace
 
-}  // namespace lapidary::test
+}  // namespace lapidary::test::chat_test

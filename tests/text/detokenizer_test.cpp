@@ -6,7 +6,7 @@
 #include "text/tokenizer_files.hpp"
 #include "text/utf8.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::detokenizer_test {
 namespace {
 
 using namespace boost::ut;
@@ -78,4 +78,4 @@ const suite<"detokenizer"> detokenizer = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::detokenizer_test

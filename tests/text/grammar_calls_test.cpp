@@ -7,7 +7,7 @@
 #include "text/grammar_samples.hpp"
 #include "text/output_parser.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::grammar_calls_test {
 namespace {
 
 using namespace boost::ut;
@@ -248,4 +248,4 @@ suite<"grammar of calls"> calls_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::grammar_calls_test

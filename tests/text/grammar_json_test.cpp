@@ -4,7 +4,7 @@
 #include "support/cases.hpp"
 #include "text/grammar_samples.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::grammar_json_test {
 namespace {
 
 using namespace boost::ut;
@@ -162,4 +162,4 @@ suite<"grammar of JSON"> json_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::grammar_json_test

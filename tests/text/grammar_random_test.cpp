@@ -6,7 +6,7 @@
 #include "support/slow_build.hpp"
 #include "text/grammar_samples.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::grammar_random_test {
 namespace {
 
 using namespace boost::ut;
@@ -183,4 +183,4 @@ suite<"grammar of random schemas"> random_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::grammar_random_test

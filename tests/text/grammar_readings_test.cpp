@@ -3,7 +3,7 @@
 
 #include "text/grammar_readings.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::grammar_readings_test {
 namespace {
 
 using namespace boost::ut;
@@ -74,4 +74,4 @@ suite<"readings of an automaton"> readings_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::grammar_readings_test

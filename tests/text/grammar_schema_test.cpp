@@ -4,7 +4,7 @@
 #include "support/cases.hpp"
 #include "text/grammar_samples.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::grammar_schema_test {
 namespace {
 
 using namespace boost::ut;
@@ -344,4 +344,4 @@ suite<"grammar of schemas"> schema_suite = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::grammar_schema_test

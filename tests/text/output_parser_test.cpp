@@ -11,7 +11,7 @@
 #include "text/tool_call.hpp"
 #include "text/whitespace.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::output_parser_test {
 
 namespace {
 
@@ -265,4 +265,4 @@ const suite<"prompts as ids"> prompt_ids_suite = [] {
 
 }  // namespace
 
-}  // namespace lapidary::test
+}  // namespace lapidary::test::output_parser_test

@@ -3,7 +3,7 @@
 
 #include "text/stop_matcher.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::stop_matcher_test {
 namespace {
 
 using namespace boost::ut;
@@ -25,4 +25,4 @@ const suite<"stop matcher"> stop_matcher = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::stop_matcher_test

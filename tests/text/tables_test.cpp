@@ -6,7 +6,7 @@
 #include "text/grammar_vocabulary.hpp"
 #include "text/tokenizer.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::tables_test {
 namespace {
 
 using namespace boost::ut;
@@ -46,4 +46,4 @@ const suite<"tables"> tables = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::tables_test

@@ -4,7 +4,7 @@
 #include "support/random.hpp"
 #include "text/tokenizer_files.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::tokenizer_errors_test {
 namespace {
 
 using namespace boost::ut;
@@ -166,4 +166,4 @@ const suite<"tokenizer errors"> errors = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::tokenizer_errors_test

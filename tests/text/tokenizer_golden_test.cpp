@@ -3,7 +3,7 @@
 
 #include "text/tokenizer_files.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::tokenizer_golden_test {
 namespace {
 
 using namespace boost::ut;
@@ -114,4 +114,4 @@ const suite<"vocabularies"> vocabularies = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::tokenizer_golden_test

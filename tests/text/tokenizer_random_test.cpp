@@ -6,7 +6,7 @@
 #include "support/slow_build.hpp"
 #include "text/tokenizer_files.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::tokenizer_random_test {
 namespace {
 
 using namespace boost::ut;
@@ -160,4 +160,4 @@ const suite<"tokenizer spans"> spans = [] {
 };
 
 }  // namespace
-}  // namespace lapidary::test
+}  // namespace lapidary::test::tokenizer_random_test

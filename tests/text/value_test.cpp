@@ -9,7 +9,7 @@
 #include "text/value.hpp"
 #include "text/whitespace.hpp"
 
-namespace lapidary::test {
+namespace lapidary::test::value_test {
 
 namespace {
 
@@ -143,4 +143,4 @@ const suite<"value"> value_suite = [] {
 
 }  // namespace
 
-}  // namespace lapidary::test
+}  // namespace lapidary::test::value_test

@@ -1,4 +1,0 @@
-// What nearly every file here includes.
-#include <CLI/CLI.hpp>
-
-#include <simdjson.h>
