@@ -277,19 +277,19 @@ const suite<"metal device"> device = [] {
     Loaded model(pair.target, {.context_tokens = gpu::kKvRange + 64}, 1, pair.assistant);
     const auto made = softmetal_message_count(kPipelines);
     decode::Session session(model.program, *model.executor);
-    session.prefill(random_tokens(200, gpu::kKvRange - 20));
+    session.prefill(random_tokens(200, gpu::kKvRange - 12));
     const Tokens tokens = random_tokens(200, 8);
     Tokens said[2];  // past that length, rounds in flight: by the assistant's drafts, by none
     for (const int k : {3, 0}) {
       std::vector<decode::Speculation::SourceKind> sources;
       sources.push_back({[] { return std::make_unique<decode::Assistant>(); }, {}});
       decode::Speculation speculation(std::move(sources), k);
-      decode::Generation generation(session, tokens, {.max_tokens = 20, .speculation = &speculation});
+      decode::Generation generation(session, tokens, {.max_tokens = 10, .speculation = &speculation});
       while (const auto token = generation.next()) said[k == 0].push_back(*token);
       expect(session.length() > gpu::kKvRange);
-      session.rollback(gpu::kKvRange - 20);
+      session.rollback(gpu::kKvRange - 12);
     }
-    expect(said[0] == said[1] && said[0].size() == 20);
+    expect(said[0] == said[1] && said[0].size() == 10);
     for (std::size_t width = 1; width <= 8; ++width) session.forward(std::span(tokens).first(width));
     expect(session.length() > gpu::kKvRange);
     session.rollback(0);
