@@ -1,7 +1,7 @@
 // Golden tensors of a fixture by name.
 #pragma once
 
-#include <bit>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -12,6 +12,13 @@
 #include "support/unpack.hpp"
 
 namespace lapidary::test {
+
+// A finite number of 16 bits: g++ 12 has no type for it in C++.
+inline float from_half(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const auto magnitude = static_cast<float>(exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25));
+  return bits & 0x8000 ? -magnitude : magnitude;
+}
 
 class Expected {
  public:
@@ -31,7 +38,7 @@ class Expected {
   // float16, widened.
   std::vector<float> halves(const std::string& name) const {
     std::vector<float> values;
-    for (const std::uint16_t bits : read<std::uint16_t>(name, DType::f16)) values.push_back(static_cast<float>(std::bit_cast<_Float16>(bits)));
+    for (const std::uint16_t bits : read<std::uint16_t>(name, DType::f16)) values.push_back(from_half(bits));
     return values;
   }
   std::vector<std::uint8_t> bytes(const std::string& name) const {
