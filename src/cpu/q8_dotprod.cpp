@@ -104,7 +104,7 @@ struct Dotprod {
   template <int Bits, int Group, int Rows>
   static void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
     if constexpr (Rows == 1 && kUnsigned<Bits, Group>)
-      if (w.cols >= 2 * Group) return in_order::multiply_four_bits(w, tile, y, steps);
+      if (w.cols >= 2 * Group && w.cols <= in_order::kRowBlockMaxCols) return in_order::multiply_four_bits(w, tile, y, steps);
     if constexpr (Rows <= 4 && kUnsigned<Bits, Group>) in_order::multiply_unsigned<Rows>(w, tile, y, steps);
     else if constexpr (Rows == 1) multiply_row<Dotprod, Bits, Group>(w, tile, y[0], steps);
     else multiply_turned<Bits, Group, Rows>(w, tile, y, steps);

@@ -35,11 +35,13 @@ static_assert(offsetof(RowBlock, q) == 32 && offsetof(RowBlock, factors) == 40 &
               offsetof(RowBlock, before) == 104 && offsetof(RowBlock, whole) == 120);
 
 // Goes through the block that `block` names. With a TURN a group comes into the dots, the one before into the sums. It finds
-//   x1 - x4  streams           x11, x12   scales and factors of the group before   v0           sums
-//   x10      activations       x13        what is fetched                          v3, v6, v7   dots: of two streams, of the others
-//   v30 the upper halves of words, v31 and [x8] kWhole
-// BEGIN loads what else it wants from x9, the constants; NEXT moves the streams on, where the turn has not.
-#define LAPIDARY_RUN_ROW_BLOCK(GROUP_BYTES, Q_BYTES, SCALE_BYTES, FACTOR_BYTES, TURN, BEGIN, NEXT)                                   \
+//   x1 - x4  streams           x11, x12   scales and factors of the group before   v30               the upper halves of words
+//   x10      activations       x13        what is fetched                          v31 and [x8]      kWhole
+//   v0       sums
+// and keeps the dots where it likes; those before the first group are of no use either.
+// BEGIN loads what else it wants from x9, the constants; NEXT moves the streams on, where the turn has not. FIRST loads the first group
+// of a step, where a turn multiplies what the turn before has loaded and loads the group after: so the streams run a group ahead.
+#define LAPIDARY_RUN_ROW_BLOCK(GROUP_BYTES, Q_BYTES, SCALE_BYTES, FACTOR_BYTES, TURN, BEGIN, NEXT, FIRST)                            \
   register RowBlock* at asm("x0") = &block;                                                                                         \
   asm volatile(                                                                                                                     \
       "ldp x1, x2, [x0]\n"                                                                                                          \
@@ -56,10 +58,7 @@ static_assert(offsetof(RowBlock, q) == 32 && offsetof(RowBlock, factors) == 40 &
       "ld1r {v31.4s}, [x8]\n" BEGIN                                                                                                 \
       "mov x9, %[scale_bytes]\n"                                                                                                    \
       "mul x9, x9, x16\n"         /* of a step */                                                                                   \
-      "movi v0.2d, #0\n"                                                                                                            \
-      "movi v3.2d, #0\n"                                                                                                            \
-      "movi v6.2d, #0\n"                                                                                                            \
-      "movi v7.2d, #0\n"                                                                                                            \
+      "movi v0.2d, #0\n" FIRST                                                                                                      \
       ".p2align 5\n"                                                                                                                \
       /* The first group of a step; then the sums of the step before are complete. */                                               \
       "1:\n" TURN NEXT                                                                                                              \
@@ -89,7 +88,7 @@ static_assert(offsetof(RowBlock, q) == 32 && offsetof(RowBlock, factors) == 40 &
       "add x1, x1, x6\n"                                                                                                            \
       "add x2, x2, x6\n"                                                                                                            \
       "add x3, x3, x6\n"                                                                                                            \
-      "add x4, x4, x6\n"                                                                                                            \
+      "add x4, x4, x6\n" FIRST                                                                                                      \
       "b.ne 1b\n"                                                                                                                   \
       /* There is no group after: the last one again. */                                                                            \
       "sub x1, x1, %[group_bytes]\n"                                                                                                \
@@ -108,16 +107,26 @@ static_assert(offsetof(RowBlock, q) == 32 && offsetof(RowBlock, factors) == 40 &
 
 // The next step is fetched during this one.
 LAPIDARY_INLINE const std::uint8_t* fetched_from(const Q8Weights& w, const Streams& streams) {
-  return streams.at[0] + (kStreams - 1) * w.row_bytes + 256;
+  return streams.at[0] + (kStreams - 1) * w.row_bytes + 1024;
 }
 
-inline constexpr int kRowBlockMaxCols = 24576;  // where activations are brought into another order
+inline constexpr int kRowBlockMaxCols = 24576;
+
+// a and a_sum of all groups, one after the other: what a turn reads again and again must not fill the nearest cache.
+struct RowFactors {
+  float at[kRowBlockMaxCols / 32][2];
+
+  RowFactors(const Q8Tile& tile, int groups) {
+    const auto* factors = reinterpret_cast<const SignedFactors*>(tile.factors);
+    for (int g = 0; g < groups; ++g) at[g][0] = factors[g].a, at[g][1] = factors[g].a_sum;
+  }
+};
 
 // Whole steps of four rows, whose groups have so many words of scales. q: the activations
-LAPIDARY_INLINE RowBlock row_block(const Q8Weights& w, const Q8Tile& tile, const void* q, int group_words, float* y, Range steps) {
+LAPIDARY_INLINE RowBlock row_block(const Q8Weights& w, const void* q, const RowFactors& factors, int group_words, float* y, Range steps) {
   const Streams streams(w, steps.begin);
   const int groups = w.cols / w.format.group;
-  RowBlock block{.weights = {}, .q = q, .factors = &reinterpret_cast<const SignedFactors*>(tile.factors)->a,
+  RowBlock block{.weights = {}, .q = q, .factors = factors.at[0],
                  .scales = w.scales + static_cast<std::size_t>(steps.begin) * groups * group_words,
                  .groups = groups, .steps = steps.end - steps.begin, .y = y + steps.begin * kStreams,
                  .to_next_step = kStreams * w.row_bytes - static_cast<std::size_t>(groups) * w.format.group_bytes(),

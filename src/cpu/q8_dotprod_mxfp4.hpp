@@ -9,7 +9,8 @@ namespace lapidary::cpu {
 namespace {
 namespace in_order {
 
-// v2, v4, v5: dots of the second group, as v3, v6, v7; v28: 15, v29: twice the value of each code. Scales are whole words: v30 is free.
+// v3, v6, v7: dots of two streams, of the others; v2, v4, v5: those of the second group; v28: 15, v29: twice the value of each code.
+// Scales are whole words: v30 is free.
 #define LAPIDARY_MXFP4_TURN \
   "prfm pldl2keep, [x13, %[near]]\n"    "addp v6.4s, v6.4s, v7.4s\n" \
   "ldp q7, q1, [x2], #32\n"             "ldr d8, [x12]\n" \
@@ -31,7 +32,7 @@ namespace in_order {
   "tbl v6.16b, { v29.16b }, v6.16b\n"   "tbl v1.16b, { v29.16b }, v1.16b\n" \
   "and v13.16b, v13.16b, v28.16b\n"     "tbl v20.16b, { v29.16b }, v20.16b\n" \
   "and v18.16b, v18.16b, v28.16b\n"     "sdot v19.4s, v9.16b, v26.16b\n" \
-  "ldr s9, [x8]\n"                      "ldr d4, [x12, #32]\n" \
+  "ldr s9, [x8]\n"                      "ldr d4, [x12, #8]\n"  \
   "tbl v10.16b, { v29.16b }, v10.16b\n" "tbl v13.16b, { v29.16b }, v13.16b\n" \
   "sdot v5.4s, v20.16b, v26.16b\n"      "ldp q20, q30, [x10]\n" \
   "tbl v25.16b, { v29.16b }, v25.16b\n" "and v17.16b, v17.16b, v28.16b\n" \
@@ -63,11 +64,12 @@ Range multiply_mxfp4(const Q8Weights& w, const Q8Tile& tile, float* y, Range ste
       const RowGroup<Dot, Codes::e2m1, 32> activations(tile.q + g * 32);
       q[g][0] = activations.even, q[g][1] = activations.odd;
     }
-    RowBlock block = row_block(w, tile, q, kStreams, y, whole);
+    const RowFactors factors(tile, w.cols / 32);
+    RowBlock block = row_block(w, q, factors, kStreams, y, whole);
     block.groups /= 2;
     block.constants = &kE2m1Values;
-    LAPIDARY_RUN_ROW_BLOCK(32, 2 * sizeof q[0], 2 * 4 * kStreams, 2 * sizeof(SignedFactors), LAPIDARY_MXFP4_TURN,
-                           "ldr q29, [x9]\n" "movi v28.16b, #15\n" "movi v2.2d, #0\n" "movi v4.2d, #0\n" "movi v5.2d, #0\n", "");
+    LAPIDARY_RUN_ROW_BLOCK(32, 2 * sizeof q[0], 2 * 4 * kStreams, 2 * sizeof factors.at[0], LAPIDARY_MXFP4_TURN,
+                           "ldr q29, [x9]\n" "movi v28.16b, #15\n", "", "");
   }
   return {whole.end, steps.end};
 }

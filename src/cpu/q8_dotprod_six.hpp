@@ -68,12 +68,13 @@ Range multiply_six_bits(const Q8Weights& w, const Q8Tile& tile, float* y, Range 
       const RowGroup<Dot, Codes::u6, 64> activations(tile.q + g * 64);
       for (int i = 0; i < 3; ++i) q[g][i][0] = activations.low[0][i], q[g][i][1] = activations.high[0][i];
     }
-    RowBlock block = row_block(w, tile, q, kStreams, y, whole);
+    const RowFactors factors(tile, w.cols / 64);
+    RowBlock block = row_block(w, q, factors, kStreams, y, whole);
     static_assert(offsetof(SixBits, up) == 0 && offsetof(SixBits, down) == 48);
     block.constants = &kSixBits;
-    LAPIDARY_RUN_ROW_BLOCK(48, sizeof q[0], 4 * kStreams, sizeof(SignedFactors), LAPIDARY_SIX_BITS_TURN,
+    LAPIDARY_RUN_ROW_BLOCK(48, sizeof q[0], 4 * kStreams, sizeof factors.at[0], LAPIDARY_SIX_BITS_TURN,
                            "ldp q23, q24, [x9]\n" "ldp q25, q26, [x9, #32]\n" "ldp q27, q28, [x9, #64]\n" "movi v29.16b, #63\n",
-                           "add x1, x1, #48\n" "add x2, x2, #48\n" "add x3, x3, #48\n" "add x4, x4, #48\n");
+                           "add x1, x1, #48\n" "add x2, x2, #48\n" "add x3, x3, #48\n" "add x4, x4, #48\n", "");
   }
   return {whole.end, steps.end};
 }
