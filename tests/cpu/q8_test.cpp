@@ -38,6 +38,9 @@ std::vector<int> all_widths() {
   return widths;
 }
 
+// From one number of rows to the next, where all are multiplied with much else.
+int next_rows() { return is_emulated() ? 3 : 1; }
+
 // x: at most kTileRows. The room holds rubbish and ends where it may end.
 FloatRows multiply(const cpu::Q8Kernels& kernels, const cpu::Q8Weights& w, const FloatRows& x, cpu::Range steps) {
   const int rows = static_cast<int>(x.size());
@@ -310,7 +313,7 @@ suite<"q8 kernels"> kernel_suite = [] {
       Random random(4);
       for (const int n : {1, 2, 3, 4, 5, 11, 23, 100}) {
         Weights weights(random, storage, n, 384);
-        for (int rows = 1; rows <= cpu::kTileRows; ++rows)
+        for (int rows = 1; rows <= cpu::kTileRows; rows += next_rows())
           expect_near_definition(weights, random_rows(random, rows, 384), "random rows");
       }
     };
@@ -502,7 +505,7 @@ void test_same_as_portable(const cpu::Q8Kernels& kernels) {
         for (const std::byte code : {std::byte{0}, std::byte{0xf0}, std::byte{0x0f}, std::byte{0xff}}) {
           if (code != std::byte{0}) weights.fill(code);  // random ones at first
           for (const Awkward& row : all)
-            for (int rows = 1; rows <= cpu::kTileRows; ++rows) {
+            for (int rows = 1; rows <= cpu::kTileRows; rows += next_rows()) {
               FloatRows x = random_rows(random, rows, k);
               x[random.below(rows)] = row.x;
               expect_same_as_portable(kernels, weights, x, row.what);
