@@ -1,8 +1,7 @@
 // The products of q8.hpp with Arm's dot products of bytes. This file alone is compiled for processors that have them;
 // instructions.hpp says who may call it.
+#include "cpu/q8_dotprod_codes.hpp"
 #include "cpu/q8_dotprod_four.hpp"
-#include "cpu/q8_dotprod_mxfp4.hpp"
-#include "cpu/q8_dotprod_six.hpp"
 #include "cpu/q8_signed_codes.hpp"
 
 namespace lapidary::cpu {
@@ -104,7 +103,7 @@ struct Dotprod {
   template <int Bits, int Group, int Rows>
   static void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
     if constexpr (Rows == 1 && kUnsigned<Bits, Group>)
-      if (w.cols >= 2 * Group && w.cols <= in_order::kRowBlockMaxCols) return in_order::multiply_four_bits(w, tile, y, steps);
+      if (in_order::fits_row_block(w)) return in_order::multiply_four_bits(w, tile, y, steps);
     if constexpr (Rows <= 4 && kUnsigned<Bits, Group>) in_order::multiply_unsigned<Rows>(w, tile, y, steps);
     else if constexpr (Rows == 1) multiply_row<Dotprod, Bits, Group>(w, tile, y[0], steps);
     else multiply_turned<Bits, Group, Rows>(w, tile, y, steps);
@@ -112,10 +111,11 @@ struct Dotprod {
 
   template <Codes codes, int Group>
   static void multiply_codes(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
-    if (tile.rows == 1 && w.cols >= 128 && w.cols % 64 == 0 && w.cols <= in_order::kRowBlockMaxCols) {
-      if constexpr (codes == Codes::u6 && Group == 64) steps = in_order::multiply_six_bits<Dotprod>(w, tile, y[0], steps);
-      if constexpr (codes == Codes::e2m1 && Group == 32) steps = in_order::multiply_mxfp4<Dotprod>(w, tile, y[0], steps);
-    }
+    if constexpr (in_order::kHasRowBlock<codes, Group>)
+      if (tile.rows == 1 && in_order::fits_row_block(w)) {
+        const in_order::RowFactors factors(tile, w.cols / Group);
+        steps = in_order::multiply_in_blocks<Dotprod, codes, Order::neighbours>(w, tile.q, factors.at[0], y[0], steps);
+      }
     if (tile.rows == 1) multiply_code_row<Dotprod, codes, Group>(w, tile, y[0], steps);
     else multiply_code_rows<Dotprod, codes, Group>(w, tile, y, steps);
   }

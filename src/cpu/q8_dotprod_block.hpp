@@ -1,5 +1,5 @@
-// The way of one row of activations through weights whose rows lie one after the other: q8_dotprod_four.hpp and q8_dotprod_six.hpp, for
-// 4 and 6 bits in groups of 64, q8_dotprod_mxfp4.hpp.
+// The way of one row of activations through weights by dot products: q8_dotprod_four.hpp and q8_dotprod_six.hpp, for 4 and 6 bits in
+// groups of 64, q8_dotprod_mxfp4.hpp.
 //
 // Everything waits for these loops when tokens come one at a time. Each is one block, so that the end of a step costs next to nothing:
 // its last sums are made during the first products of the next step. The orders were found by trial on a processor with four vector
@@ -33,6 +33,21 @@ static_assert(offsetof(RowBlock, q) == 32 && offsetof(RowBlock, factors) == 40 &
               offsetof(RowBlock, groups) == 56 && offsetof(RowBlock, steps) == 64 && offsetof(RowBlock, y) == 72 &&
               offsetof(RowBlock, to_next_step) == 80 && offsetof(RowBlock, ahead) == 88 && offsetof(RowBlock, constants) == 96 &&
               offsetof(RowBlock, before) == 104 && offsetof(RowBlock, whole) == 120);
+
+// What a turn asks for where the rows of a step are neighbours: one stream, into the first cache a step ahead and into the second more.
+#define LAPIDARY_FETCH_NEIGHBOURS_0 "prfm pldl1keep, [x13]\n"
+#define LAPIDARY_FETCH_NEIGHBOURS_1 "prfm pldl1keep, [x13, #64]\n"
+#define LAPIDARY_FETCH_NEIGHBOURS_2 "prfm pldl1keep, [x13, #128]\n"
+#define LAPIDARY_FETCH_NEIGHBOURS_3 "prfm pldl2keep, [x13, %[near]]\n"
+#define LAPIDARY_FETCH_NEIGHBOURS_4 "prfm pldl2keep, [x13, %[near_64]]\n"
+#define LAPIDARY_FETCH_NEIGHBOURS_5 "prfm pldl2keep, [x13, %[near_128]]\n"
+// And where they lie a quarter of the matrix apart: four streams, which the processor follows.
+#define LAPIDARY_FETCH_QUARTERS_0 "prfm pldl1keep, [x1, #512]\n"
+#define LAPIDARY_FETCH_QUARTERS_1 "prfm pldl1keep, [x2, #512]\n"
+#define LAPIDARY_FETCH_QUARTERS_2 ""
+#define LAPIDARY_FETCH_QUARTERS_3 "prfm pldl1keep, [x3, #512]\n"
+#define LAPIDARY_FETCH_QUARTERS_4 "prfm pldl1keep, [x4, #512]\n"
+#define LAPIDARY_FETCH_QUARTERS_5 ""
 
 // Goes through the block that `block` names. With a TURN a group comes into the dots, the one before into the sums. It finds
 //   x1 - x4  streams           x11, x12   scales and factors of the group before   v30               the upper halves of words
@@ -105,12 +120,16 @@ static_assert(offsetof(RowBlock, q) == 32 && offsetof(RowBlock, factors) == 40 &
         "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", \
         "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "cc", "memory")
 
-// The next step is fetched during this one.
+// Of neighbours the next step is fetched during this one.
 LAPIDARY_INLINE const std::uint8_t* fetched_from(const Q8Weights& w, const Streams& streams) {
   return streams.at[0] + (kStreams - 1) * w.row_bytes + 1024;
 }
 
 inline constexpr int kRowBlockMaxCols = 24576;
+inline constexpr int kRowBlockSteps = 256;  // of rows a quarter of the matrix apart, whose sums wait
+
+// Groups of 32 or 64, two turns of 64 at least.
+inline bool fits_row_block(const Q8Weights& w) { return w.cols >= 128 && w.cols % 64 == 0 && w.cols <= kRowBlockMaxCols; }
 
 // a and a_sum of all groups, one after the other: what a turn reads again and again must not fill the nearest cache.
 struct RowFactors {
@@ -122,22 +141,30 @@ struct RowFactors {
   }
 };
 
-// Whole steps of four rows, whose groups have so many words of scales. q: the activations
-LAPIDARY_INLINE RowBlock row_block(const Q8Weights& w, const void* q, const RowFactors& factors, int group_words, float* y, Range steps) {
-  const Streams streams(w, steps.begin);
+// Calls run(block) for those of the steps whose four rows are there, and returns the steps that are left. q, factors: the activations,
+// two factors for each group; group_words: of scales
+template <Order kOrder, class Run>
+LAPIDARY_INLINE Range run_row_blocks(const Q8Weights& w, const void* q, const float* factors, int group_words, float* y, Range steps, Run run) {
+  constexpr bool kNeighbours = kOrder == Order::neighbours;
+  if (!kNeighbours && w.rows % kStreams != 0) return steps;
+  const Range whole{steps.begin, kNeighbours ? std::max(steps.begin, std::min(steps.end, w.rows / kStreams)) : steps.end};
   const int groups = w.cols / w.format.group;
-  RowBlock block{.weights = {}, .q = q, .factors = factors.at[0],
-                 .scales = w.scales + static_cast<std::size_t>(steps.begin) * groups * group_words,
-                 .groups = groups, .steps = steps.end - steps.begin, .y = y + steps.begin * kStreams,
-                 .to_next_step = kStreams * w.row_bytes - static_cast<std::size_t>(groups) * w.format.group_bytes(),
-                 .ahead = fetched_from(w, streams), .constants = nullptr, .before = {}};
-  std::copy_n(streams.at, kStreams, block.weights);
-  return block;
-}
-
-// The steps of these that have all four rows.
-LAPIDARY_INLINE Range whole_steps(const Q8Weights& w, Range steps) {
-  return {steps.begin, std::max(steps.begin, std::min(steps.end, w.rows / kStreams))};
+  for (Range part = whole; part.begin < whole.end; part.begin = part.end) {
+    part.end = kNeighbours ? whole.end : std::min({whole.end, w.sweep.next_jump(part.begin), part.begin + kRowBlockSteps});
+    const Streams streams(w, part.begin);
+    float sums[kRowBlockSteps][kStreams];
+    RowBlock block{.weights = {}, .q = q, .factors = factors,
+                   .scales = w.scales + static_cast<std::size_t>(part.begin) * groups * group_words,
+                   .groups = groups, .steps = part.end - part.begin, .y = kNeighbours ? y + part.begin * kStreams : sums[0],
+                   .to_next_step = (kNeighbours ? kStreams : 1) * w.row_bytes - static_cast<std::size_t>(groups) * w.format.group_bytes(),
+                   .ahead = fetched_from(w, streams), .constants = nullptr, .before = {}};
+    std::copy_n(streams.at, kStreams, block.weights);
+    run(block);
+    if constexpr (!kNeighbours)
+      for (int step = 0; step < block.steps; ++step)
+        for (int i = 0; i < kStreams; ++i) y[streams.rows[i] + step] = sums[step][i];
+  }
+  return {whole.end, steps.end};
 }
 
 }  // namespace in_order

@@ -7,6 +7,7 @@
 
 #include "cpu/q8_arm.hpp"
 #include "cpu/q8_codes_arm.hpp"
+#include "cpu/q8_dotprod_codes.hpp"
 #include "cpu/q8_i8mm_eight.hpp"
 #include "cpu/q8_i8mm_four.hpp"
 #include "cpu/q8_i8mm_row.hpp"
@@ -321,6 +322,9 @@ struct I8mm {
 
   template <Codes codes, int Group>
   static void multiply_codes(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
+    if constexpr (in_order::kHasRowBlock<codes, Group>)
+      if (tile.rows == 1 && in_order::fits_row_block(w))
+        steps = in_order::multiply_in_blocks<SignedDots, codes, Order::quarters>(w, tile.q, tile.factors, y[0], steps);
     if (tile.rows == 1) multiply_codes_one<codes, Group>(w, tile, y[0], steps);
     else multiply_codes_pairs<codes, Group>(w, tile, y, steps);
   }
