@@ -101,8 +101,8 @@ MemoryPlan plan_memory(const graph::Graph& graph, std::int32_t max_positions, Dr
     const graph::Segment& segment = graph.segments[static_cast<std::size_t>(id)];
     plan.output_region_bytes =
         std::max<std::size_t>(plan.output_region_bytes, segment.bytes(graph::Region::outputs) * plan.verify_rows);
-    row_region_bytes = std::max({row_region_bytes, segment.bytes(graph::Region::rows) * row_capacity,
-                                 static_cast<std::size_t>(segment.bytes(graph::Region::draft)) * kMaxDrafters});
+    row_region_bytes = std::max<std::size_t>({row_region_bytes, segment.bytes(graph::Region::rows) * row_capacity,
+                                              static_cast<std::size_t>(segment.bytes(graph::Region::draft)) * kMaxDrafters});
   }
   plan.output_region_bytes = round_up(plan.output_region_bytes, kPageBytes);
   plan.features_offset_bytes = plan.output_region_bytes + round_up(row_region_bytes, kPageBytes);
