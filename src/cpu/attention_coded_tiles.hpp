@@ -34,6 +34,7 @@
 #include "numeric/kv_codes.hpp"
 
 namespace lapidary::cpu {
+namespace {  // as in attention_tiles.hpp
 
 // Codes of 8 rows, positions for scores and elements for mixtures: rows 2 j and 2 j + 1, columns 8 i to 8 i + 7, lie at
 // data + i * stride + j * 16, [2][8].
@@ -481,4 +482,5 @@ class CodedAttention {
   }
 };
 
+}  // namespace
 }  // namespace lapidary::cpu

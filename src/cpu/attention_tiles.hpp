@@ -21,6 +21,7 @@
 #include "numeric/math.hpp"
 
 namespace lapidary::cpu {
+namespace {  // g++ makes templates of local templates known to other files
 
 template <template <int> class Heads>
 class TiledAttention {
@@ -165,4 +166,5 @@ class TiledAttention {
 // Asks for a line of 32 elements that will be needed soon.
 [[gnu::always_inline]] inline void fetch(const std::uint16_t* at) { __builtin_prefetch(at, 0, 2); }
 
+}  // namespace
 }  // namespace lapidary::cpu

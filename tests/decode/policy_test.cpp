@@ -574,7 +574,7 @@ Offer offer_of(int count, double acceptance, bool fixed = false) {
 
 // Costs of rounds of 1 to 8 rows, in seconds, as far as `known`.
 RoundCosts costs_of(const std::function<double(int)>& round_s, int known) {
-  RoundCosts costs({{.run_steps = 0.0}});
+  RoundCosts costs(std::vector<decode::SourceCost>{{.run_steps = 0.0}});
   for (int width = 1; width <= known; ++width)
     for (int i = 0; i < 2; ++i) costs.observe_round(width, round_s(width));
   return costs;
@@ -632,7 +632,7 @@ const suite<"shared rounds"> shared_rounds = [] {
 
   "texts of one engine know what each of them has learnt of costs, and not what the other accepts"_test = [] {
     const decode::PolicyOptions options{.sources = {{.draft_steps = 0.1, .acceptance = 0.7}}};
-    RoundCosts costs({{.run_steps = 0.1}});
+    RoundCosts costs(std::vector<decode::SourceCost>{{.run_steps = 0.1}});
     decode::Policy one(options, costs), two(options, costs);
     for (int i = 0; i < 4; ++i) one.observe({.verify_s = 1.0});
     for (int i = 0; i < 4; ++i) one.observe({.source = 0, .drafted = 1, .accepted = 0, .draft_s = 0.2, .verify_s = 1.5});
