@@ -27,12 +27,11 @@ struct RowBlock {
   const std::uint8_t* ahead;
   const void* constants;
   float before[kStreams];     // a place for the sums before the first step, which are of no use
-  float whole = kWhole;       // what sums begin with
 };
 static_assert(offsetof(RowBlock, q) == 32 && offsetof(RowBlock, factors) == 40 && offsetof(RowBlock, scales) == 48 &&
               offsetof(RowBlock, groups) == 56 && offsetof(RowBlock, steps) == 64 && offsetof(RowBlock, y) == 72 &&
               offsetof(RowBlock, to_next_step) == 80 && offsetof(RowBlock, ahead) == 88 && offsetof(RowBlock, constants) == 96 &&
-              offsetof(RowBlock, before) == 104 && offsetof(RowBlock, whole) == 120);
+              offsetof(RowBlock, before) == 104);
 
 // What a turn asks for where the rows of a step are neighbours: one stream, into the first cache a step ahead and into the second more.
 #define LAPIDARY_FETCH_NEIGHBOURS_0 "prfm pldl1keep, [x13]\n"
@@ -51,9 +50,9 @@ static_assert(offsetof(RowBlock, q) == 32 && offsetof(RowBlock, factors) == 40 &
 
 // Goes through the block that `block` names. With a TURN a group comes into the dots, the one before into the sums. It finds
 //   x1 - x4  streams           x11, x12   scales and factors of the group before   v30               the upper halves of words
-//   x10      activations       x13        what is fetched                          v31 and [x8]      kWhole
-//   v0       sums
-// and keeps the dots where it likes; those before the first group are of no use either.
+//   x10      activations       x13        what is fetched                          v0                sums
+// and keeps the dots where it likes; those before the first group are of no use either. Dots begin with `fmov` of xzr: it takes no
+// vector unit of a Neoverse V1, nor of an N1 as compilers describe it, where `movi` takes one; loads would slow the V1 down.
 // BEGIN loads what else it wants from x9, the constants; NEXT moves the streams on, where the turn has not. FIRST loads the first group
 // of a step, where a turn multiplies what the turn before has loaded and loads the group after: so the streams run a group ahead.
 #define LAPIDARY_RUN_ROW_BLOCK(GROUP_BYTES, Q_BYTES, SCALE_BYTES, FACTOR_BYTES, TURN, BEGIN, NEXT, FIRST)                            \
@@ -67,10 +66,8 @@ static_assert(offsetof(RowBlock, q) == 32 && offsetof(RowBlock, factors) == 40 &
       "ldp x7, x6, [x0, #72]\n"   /* outputs of the next step, from one step to the next */                                         \
       "ldp x13, x9, [x0, #88]\n"                                                                                                    \
       "add x15, x0, #104\n"       /* outputs */                                                                                     \
-      "add x8, x0, #120\n"                                                                                                          \
       "mov x17, x11\n"            /* scales of the next step */                                                                     \
-      "mvni v30.4s, #0xff, msl #8\n"                                                                                                \
-      "ld1r {v31.4s}, [x8]\n" BEGIN                                                                                                 \
+      "mvni v30.4s, #0xff, msl #8\n" BEGIN                                                                                          \
       "mov x9, %[scale_bytes]\n"                                                                                                    \
       "mul x9, x9, x16\n"         /* of a step */                                                                                   \
       "movi v0.2d, #0\n" FIRST                                                                                                      \
@@ -116,9 +113,9 @@ static_assert(offsetof(RowBlock, q) == 32 && offsetof(RowBlock, factors) == 40 &
       : "r"(at), [group_bytes] "n"(GROUP_BYTES), [fetched_bytes] "n"(kStreams * GROUP_BYTES), [q_bytes] "n"(Q_BYTES),               \
         [scale_bytes] "n"(SCALE_BYTES), [factor_bytes] "n"(FACTOR_BYTES), [near] "n"(kNearAhead),                                   \
         [near_64] "n"(kNearAhead + 64), [near_128] "n"(kNearAhead + 128)                                                            \
-      : "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "v0", "v1",   \
+      : "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "v0", "v1",         \
         "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", \
-        "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "cc", "memory")
+        "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "cc", "memory")
 
 // Of neighbours the next step is fetched during this one.
 LAPIDARY_INLINE const std::uint8_t* fetched_from(const Q8Weights& w, const Streams& streams) {

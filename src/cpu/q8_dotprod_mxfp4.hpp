@@ -21,30 +21,30 @@ namespace in_order {
   "addp v4.4s, v4.4s, v5.4s\n"          "ushr v5.16b, v13.16b, #4\n" \
   "tbl v14.16b, { v29.16b }, v14.16b\n" "ldp q17, q18, [x3], #32\n" \
   "addp v3.4s, v3.4s, v6.4s\n"          "and v6.16b, v11.16b, v28.16b\n" \
-  "ldr s19, [x8]\n"                     "and v20.16b, v12.16b, v28.16b\n" \
+  "fmov d19, xzr\n"                     "and v20.16b, v12.16b, v28.16b\n" \
   "ldp q22, q21, [x11]\n"               "ushr v1.16b, v1.16b, #4\n" \
   "ushr v23.16b, v17.16b, #4\n"         "ushr v12.16b, v12.16b, #4\n" \
   "tbl v24.16b, { v29.16b }, v5.16b\n"  "ushr v25.16b, v18.16b, #4\n" \
-  "ldr s5, [x8]\n"                      "ldr s7, [x8]\n" \
+  "fmov d5, xzr\n"                      "fmov d7, xzr\n" \
   "tbl v15.16b, { v29.16b }, v15.16b\n" "tbl v23.16b, { v29.16b }, v23.16b\n" \
   "tbl v16.16b, { v29.16b }, v16.16b\n" "ushr v11.16b, v11.16b, #4\n" \
   "addp v2.4s, v2.4s, v4.4s\n"          "ldp q26, q27, [x10, #32]\n" \
   "tbl v6.16b, { v29.16b }, v6.16b\n"   "tbl v1.16b, { v29.16b }, v1.16b\n" \
   "and v13.16b, v13.16b, v28.16b\n"     "tbl v20.16b, { v29.16b }, v20.16b\n" \
   "and v18.16b, v18.16b, v28.16b\n"     "sdot v19.4s, v9.16b, v26.16b\n" \
-  "ldr s9, [x8]\n"                      "ldr d4, [x12, #8]\n"  \
+  "fmov d9, xzr\n"                      "ldr d4, [x12, #8]\n"  \
   "tbl v10.16b, { v29.16b }, v10.16b\n" "tbl v13.16b, { v29.16b }, v13.16b\n" \
   "sdot v5.4s, v20.16b, v26.16b\n"      "ldp q20, q30, [x10]\n" \
   "tbl v25.16b, { v29.16b }, v25.16b\n" "and v17.16b, v17.16b, v28.16b\n" \
   "sdot v9.4s, v15.16b, v20.16b\n"      "sdot v19.4s, v1.16b, v27.16b\n" \
   "fmul v21.4s, v21.4s, v4.s[0]\n"      "tbl v11.16b, { v29.16b }, v11.16b\n" \
-  "ldr s1, [x8]\n"                      FETCH##_0 \
+  "fmov d1, xzr\n"                      FETCH##_0 \
   "tbl v17.16b, { v29.16b }, v17.16b\n" "sdot v7.4s, v24.16b, v30.16b\n" \
-  "fmul v8.4s, v22.4s, v8.s[0]\n"       "fsub v3.4s, v3.4s, v31.4s\n" \
-  "sdot v1.4s, v16.16b, v30.16b\n"      "ldr s16, [x8]\n" \
-  "fsub v2.4s, v2.4s, v31.4s\n"         "sdot v9.4s, v14.16b, v30.16b\n" \
-  "sdot v16.4s, v6.16b, v26.16b\n"      "ldr s6, [x8]\n" \
-  "tbl v12.16b, { v29.16b }, v12.16b\n" "ldr s4, [x8]\n" \
+  "fmul v8.4s, v22.4s, v8.s[0]\n"       "scvtf v3.4s, v3.4s\n" \
+  "sdot v1.4s, v16.16b, v30.16b\n"      "fmov d16, xzr\n" \
+  "scvtf v2.4s, v2.4s\n"                "sdot v9.4s, v14.16b, v30.16b\n" \
+  "sdot v16.4s, v6.16b, v26.16b\n"      "fmov d6, xzr\n" \
+  "tbl v12.16b, { v29.16b }, v12.16b\n" "fmov d4, xzr\n" \
   "tbl v18.16b, { v29.16b }, v18.16b\n" "sdot v6.4s, v23.16b, v30.16b\n" \
   "sdot v1.4s, v10.16b, v20.16b\n"      FETCH##_1 \
   "sdot v4.4s, v25.16b, v27.16b\n"      "fmla v0.4s, v3.4s, v8.4s\n" \

@@ -15,8 +15,8 @@ namespace in_order {
   "ushl v6.16b, v1.16b, v26.16b\n"   "ldp q5, q4, [x1]\n" \
   "ushl v8.16b, v2.16b, v24.16b\n"   "ushl v9.16b, v4.16b, v24.16b\n" \
   "ldp q11, q10, [x10]\n"            "ushl v12.16b, v5.16b, v23.16b\n" \
-  "ldr s13, [x8]\n"                  "and v12.16b, v12.16b, v29.16b\n" \
-  "ldr q14, [x11]\n"                 "ldr s15, [x8]\n" \
+  "fmov d13, xzr\n"                  "and v12.16b, v12.16b, v29.16b\n" \
+  "ldr q14, [x11]\n"                 "fmov d15, xzr\n" \
   "ldp q17, q16, [x10, #32]\n"       FETCH##_0 \
   "sdot v13.4s, v6.16b, v10.16b\n"   "ushl v2.16b, v2.16b, v27.16b\n" \
   "ldp q6, q18, [x3]\n"              FETCH##_2 \
@@ -24,13 +24,13 @@ namespace in_order {
   "ldr q19, [x1, #32]\n"             "ushl v5.16b, v5.16b, v26.16b\n" \
   "ushl v20.16b, v6.16b, v23.16b\n"  "and v9.16b, v9.16b, v29.16b\n" \
   "sdot v15.4s, v12.16b, v11.16b\n"  "ushl v12.16b, v6.16b, v26.16b\n" \
-  "ldr s6, [x8]\n"                   "sdot v13.4s, v2.16b, v16.16b\n" \
+  "fmov d6, xzr\n"                   "sdot v13.4s, v2.16b, v16.16b\n" \
   "ushl v1.16b, v1.16b, v23.16b\n"   "and v2.16b, v14.16b, v30.16b\n" \
   "sdot v15.4s, v9.16b, v17.16b\n"   "ushl v9.16b, v18.16b, v27.16b\n" \
   "shl v14.4s, v14.4s, #16\n"        "sdot v15.4s, v5.16b, v10.16b\n" \
   "ldr q5, [x4, #32]\n"              "addp v3.4s, v3.4s, v7.4s\n" \
   "and v1.16b, v1.16b, v29.16b\n"    "sdot v13.4s, v1.16b, v11.16b\n" \
-  "sdot v6.4s, v9.16b, v16.16b\n"    "fsub v3.4s, v3.4s, v31.4s\n" \
+  "sdot v6.4s, v9.16b, v16.16b\n"    "scvtf v3.4s, v3.4s\n" \
   "ushl v4.16b, v4.16b, v27.16b\n"   "ldr q9, [x2, #32]\n" \
   "ushl v1.16b, v5.16b, v28.16b\n"   "sdot v13.4s, v8.16b, v17.16b\n" \
   "ldr d8, [x12]\n"                  FETCH##_3 \
@@ -42,7 +42,7 @@ namespace in_order {
   "sdot v15.4s, v4.16b, v16.16b\n"   "ushl v4.16b, v19.16b, v28.16b\n" \
   "and v7.16b, v7.16b, v29.16b\n"    FETCH##_4 \
   "ushl v18.16b, v18.16b, v24.16b\n" "ushl v19.16b, v19.16b, v25.16b\n" \
-  "sdot v13.4s, v7.16b, v21.16b\n"   "ldr s7, [x8]\n" \
+  "sdot v13.4s, v7.16b, v21.16b\n"   "fmov d7, xzr\n" \
   "ushl v20.16b, v12.16b, v28.16b\n" "and v18.16b, v18.16b, v29.16b\n" \
   "sdot v7.4s, v5.16b, v21.16b\n"    "sdot v6.4s, v20.16b, v22.16b\n" \
   "ldp q20, q5, [x4]\n"              "sdot v13.4s, v9.16b, v22.16b\n" \

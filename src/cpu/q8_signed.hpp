@@ -10,6 +10,7 @@
 #include <bit>
 
 #include "cpu/q8_arm.hpp"
+#include "cpu/q8_in_order.hpp"
 
 namespace lapidary::cpu {
 namespace {
@@ -70,11 +71,12 @@ struct Scales {
     scale = vreinterpretq_f32_u32(Biases ? vandq_u32(words, vdupq_n_u32(0xffff0000u)) : words);
     bias = vreinterpretq_f32_u32(vshlq_n_u32(words, 16));
   }
-  // dots: with their offset
+  // dots: with their offset. Sums stay in their registers, where the compiler would move those of eight rows around.
   LAPIDARY_INLINE float32x4_t add_to(float32x4_t sums, int32x4_t dots, const SignedFactors& factors) const {
     const float32x2_t f = vld1_f32(&factors.a);
-    sums = vfmaq_f32(sums, vsubq_f32(vreinterpretq_f32_s32(dots), vdupq_n_f32(kWhole)), vmulq_lane_f32(scale, f, 0));
-    return Biases ? vfmaq_lane_f32(sums, bias, f, 1) : sums;
+    in_order::add_product(sums, vsubq_f32(vreinterpretq_f32_s32(dots), vdupq_n_f32(kWhole)), vmulq_lane_f32(scale, f, 0));
+    if (Biases) in_order::add_product_by_second(sums, bias, f);
+    return sums;
   }
 };
 
