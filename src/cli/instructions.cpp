@@ -15,7 +15,7 @@ void InstructionsFlag::add_to(CLI::App& command) {
   std::vector<std::string> names;
   for (const cpu::Instructions& one : all) names.emplace_back(one.name);
   add_choice(command, "--cpu", names, [this](const std::string& name) { asked = &*std::ranges::find(all, name, &cpu::Instructions::name); },
-             "instructions for the fast mode on the CPU (default: the last of these that the processor has)");
+             "instructions for kernels on the CPU (default: the last of these that the processor has)");
 }
 
 void InstructionsFlag::check(const link::Backend& backend) const {
@@ -31,12 +31,15 @@ void InstructionsFlag::check(const link::Backend& backend) const {
 }
 
 InstructionsFlag::Taken InstructionsFlag::taken_by(link::Numeric numeric) const {
-  if (numeric == link::Numeric::exact) return {all.front().name, "the exact mode has no other kernels"};
-  if (asked) return {asked->name, "--cpu"};
-  const cpu::Instructions& best = cpu::best_instructions(all);
-  const cpu::Instructions* next = &best + 1;
-  if (next == all.data() + all.size()) return {best.name, "the fastest there are"};
-  return {best.name, std::string(next->name) + " needs " + std::string(next->needs) + ", which this processor does not have"};
+  const bool exact = numeric == link::Numeric::exact;
+  std::vector<const cpu::Instructions*> sets;  // of which each has kernels of its own in this mode
+  for (const cpu::Instructions& one : all)
+    if (!exact || sets.empty() || sets.back()->float_products != one.float_products) sets.push_back(&one);
+  const auto next = std::ranges::upper_bound(sets, &taken());
+  const std::string_view name = next[-1]->name;
+  if (asked) return {name, "--cpu"};
+  if (next == sets.end()) return {name, exact ? "the exact mode has no others" : "the fastest there are"};
+  return {name, std::string((*next)->name) + " needs " + std::string((*next)->needs) + ", which this processor does not have"};
 }
 
 }  // namespace lapidary::cli

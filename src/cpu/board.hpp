@@ -48,7 +48,7 @@ class Board {
     const int units = (total + unit - 1) / unit;
     const auto share_of = [&](int owner) { return share(units, {owner, threads}); };
     const auto do_units = [&](Range range) { work(Range{range.begin * unit, std::min(total, range.end * unit)}); };
-    for (Range taken; take(thread, call, share_of(thread), true, taken);) do_units(taken);
+    for (Range taken{0, 0}; take(thread, call, share_of(thread), true, taken);) do_units(taken);
     for (;;) {
       int victim = 0, most = 0;
       for (int owner = 0; owner < threads; ++owner) {
@@ -56,13 +56,14 @@ class Board {
         if (left > most) victim = owner, most = left;
       }
       if (most == 0) return;
-      Range taken;
+      Range taken{0, 0};
       if (take(victim, call, share_of(victim), false, taken)) do_units(taken);
     }
   }
 
  private:
-  // How many units of a share are taken, from its front and its back, and in which call. What is there of an earlier step or call
+  // How many units of a share are taken, from its front and its back, and in which call. Inlined, since kernels for special
+  // instructions divide their work too, and must not leave a copy of this to others. What is there of an earlier step or call
   // is over: nothing is taken yet. What is there of a later call of the step says that all of this one is taken.
   static constexpr int kUnitBits = 12, kCallBits = 8, kMaxUnits = (1 << kUnitBits) - 2;
 
@@ -71,17 +72,16 @@ class Board {
     std::uint64_t call = 0;               // the thread's next one; its own
   };
 
-  static int left_of(std::uint64_t taken, std::uint64_t call, Range share) {
+  [[gnu::always_inline]] static int left_of(std::uint64_t taken, std::uint64_t call, Range share) {
     const std::uint64_t its_call = taken >> (2 * kUnitBits);
     const int size = share.end - share.begin;
     if (its_call == call) return size - front_of(taken) - back_of(taken);
     return its_call >> kCallBits == call >> kCallBits && its_call > call ? 0 : size;
   }
-  static int front_of(std::uint64_t taken) { return static_cast<int>(taken >> kUnitBits & ((1 << kUnitBits) - 1)); }
-  static int back_of(std::uint64_t taken) { return static_cast<int>(taken & ((1 << kUnitBits) - 1)); }
+  [[gnu::always_inline]] static int front_of(std::uint64_t taken) { return static_cast<int>(taken >> kUnitBits & ((1 << kUnitBits) - 1)); }
+  [[gnu::always_inline]] static int back_of(std::uint64_t taken) { return static_cast<int>(taken & ((1 << kUnitBits) - 1)); }
 
-  // A quarter of what is left of a share. Its owner takes from the front: its reads go on where they were. Inlined, since kernels for
-  // special instructions divide their work too, and must not leave a copy of it to others.
+  // A quarter of what is left of a share. Its owner takes from the front: its reads go on where they were.
   [[gnu::always_inline]] bool take(int owner, std::uint64_t call, Range share, bool from_front, Range& range) {
     std::atomic<std::uint64_t>& slot = slots_[owner].taken;
     for (std::uint64_t taken = slot.load(std::memory_order_relaxed);;) {

@@ -6,6 +6,7 @@
 #include "numeric/math.hpp"
 
 namespace lapidary::cpu {
+namespace {
 
 // sums[r * sum_stride + c * kLanes + i % kLanes] += x[r][i] * w[c * w_stride + i] for i < count
 template <int R, int C>
@@ -48,4 +49,5 @@ inline void dot(const float* x, const float* w, std::size_t w_stride, int count,
   for (int c = 0; c < C; ++c) out[c] = sum_lanes(sums + c * kLanes);
 }
 
+}  // namespace
 }  // namespace lapidary::cpu

@@ -432,6 +432,7 @@ class CpuExecutor final : public link::Executor {
     const auto matrix = [&](int i) -> const link::Matrix& { return *bound.matrices[i]; };
     const auto& w = bound.vectors;
     const HeadShape heads{d.heads, d.kv_heads, d.head_dim};
+    const FloatProducts& products = *instructions_.float_products;
 
     if (bound.q8) return execute_q8(bound, now, part);
     switch (step.op) {
@@ -444,15 +445,15 @@ class CpuExecutor final : public link::Executor {
       case Op::rope_angles: return rope_angles(rows_now, bound.constants, out(0), part);
       case Op::rms_norm: return rms_norm(n, in(0), w[0], d.n[0], d.epsilon, out(0), part);
       case Op::linear:
-        return linear(n, in(0), std::span(bound.matrices).first(bound.matrix_count), out(0), part);
-      case Op::linear_gelu_mul: return linear_gelu_mul(n, in(0), matrix(0), matrix(1), out(0), part);
-      case Op::linear_silu_mul: return linear_silu_mul(n, in(0), matrix(0), matrix(1), out(0), part);
+        return linear(products, n, in(0), std::span(bound.matrices).first(bound.matrix_count), out(0), part);
+      case Op::linear_gelu_mul: return linear_gelu_mul(products, n, in(0), matrix(0), matrix(1), out(0), part);
+      case Op::linear_silu_mul: return linear_silu_mul(products, n, in(0), matrix(0), matrix(1), out(0), part);
       case Op::linear_gelu_gate: {
         In factor = in(1);
         factor.data += d.offset;
-        return linear_gelu_gate(n, in(0), matrix(0), factor, out(0), part);
+        return linear_gelu_gate(products, n, in(0), matrix(0), factor, out(0), part);
       }
-      case Op::linear_softcap: return linear_softcap(n, in(0), matrix(0), d.scale, out(0), part);
+      case Op::linear_softcap: return linear_softcap(products, n, in(0), matrix(0), d.scale, out(0), part);
       case Op::qkv_norm_rope:
         if (bound.cache_coded)
           return qkv_norm_rope_coded(rows_now, in(0), in(1), w[0], w[1], heads, d.values_are_keys, d.epsilon, *bound.cache_coded,
@@ -482,14 +483,14 @@ class CpuExecutor final : public link::Executor {
         return ple_inputs(rows_now, in(0), matrix(0), w[1], d.n[1], d.n[0], d.scale, d.scale2, d.epsilon, out(0), part);
       case Op::route: return route(n, in(0), w[0], d.experts, d.experts_used, out_ids(0), out(1), part);
       case Op::expert_gelu_mul:
-        return expert_gelu_mul(n, in(0), in_ids(1), d.experts_used, matrix(0), matrix(1), out(0), part);
-      case Op::expert_linear: return expert_linear(n, in(0), in_ids(1), d.experts_used, matrix(0), out(0), part);
+        return expert_gelu_mul(products, n, in(0), in_ids(1), d.experts_used, matrix(0), matrix(1), out(0), part);
+      case Op::expert_linear: return expert_linear(products, n, in(0), in_ids(1), d.experts_used, matrix(0), out(0), part);
       case Op::moe_combine:
         return moe_combine(n, out(0), in(1), in(2), in(3), d.experts_used, {w[0], w[1], w[2], w[3], w[4]}, d.n[0], d.epsilon,
                            out(1), part);
       case Op::top: return top(n, in(0), d.experts, d.experts_used, out_ids(0), part);
       case Op::cluster_logits:
-        return cluster_logits(n, in(0), in_ids(1), d.experts_used, d.n[0], matrix(0), bound.ids[1], out(0), out_ids(1), part);
+        return cluster_logits(products, n, in(0), in_ids(1), d.experts_used, d.n[0], matrix(0), bound.ids[1], out(0), out_ids(1), part);
       case Op::sample: {
         const In maxima = bound.has_maxima ? In{maxima_.data(), kMaxStretches} : In{};
         for (const Guest& guest : now.guests)

@@ -19,20 +19,20 @@ void for_each_expert(int rows, InIds ids, int used, const link::Matrix& weight, 
 
 }  // namespace
 
-void expert_gelu_mul(int rows, In x, InIds ids, int used, const link::Matrix& gate, const link::Matrix& up, Out out,
+void expert_gelu_mul(const FloatProducts& products, int rows, In x, InIds ids, int used, const link::Matrix& gate, const link::Matrix& up, Out out,
                      Part part) {
   for_each_expert(
       rows, ids, used, gate, part, [&](const Pick& pick) { return x[pick.row]; },
       [&](const Pick& pick) { return out[pick.row] + pick.slot * gate.rows; },
-      [&](int expert, const Lines& lines, Range range) { multiply_gelu_mul(lines, gate, up, expert, range); });
+      [&](int expert, const Lines& lines, Range range) { multiply_gelu_mul(products, lines, gate, up, expert, range); });
 }
 
-void expert_linear(int rows, In x, InIds ids, int used, const link::Matrix& weight, Out out, Part part) {
+void expert_linear(const FloatProducts& products, int rows, In x, InIds ids, int used, const link::Matrix& weight, Out out, Part part) {
   for_each_expert(
       rows, ids, used, weight, part,
       [&](const Pick& pick) { return x[pick.row] + pick.slot * weight.cols; },
       [&](const Pick& pick) { return out[pick.row] + pick.slot * weight.rows; },
-      [&](int expert, const Lines& lines, Range range) { multiply(lines, weight, expert, range); });
+      [&](int expert, const Lines& lines, Range range) { multiply(products, lines, weight, expert, range); });
 }
 
 }  // namespace lapidary::cpu

@@ -1,4 +1,4 @@
-// The sets of instructions that the fast mode has kernels for: what runs where, in one table.
+// The sets of instructions that there are kernels for: what runs where, in one table.
 #pragma once
 
 #include <span>
@@ -6,6 +6,7 @@
 
 #include "cpu/attention_bf16.hpp"
 #include "cpu/attention_coded.hpp"
+#include "cpu/product.hpp"
 #include "cpu/q8.hpp"
 #include "cpu/tower_product.hpp"
 
@@ -16,6 +17,7 @@ struct Instructions {
   std::string_view needs;  // what a processor must have for it
   bool here;               // whether this one has it
   const Q8Kernels* products;
+  const FloatProducts* float_products;
   const AttentionKernels* attention;
   const CodedAttentionKernels* coded_attention;
   const PackedProducts* tower_products;   // null where there are none: towers multiply in float32,

@@ -30,7 +30,7 @@ template <class T>
 struct RowsOf {
   T* data = nullptr;
   std::size_t stride = 0;  // elements
-  T* operator[](std::size_t row) const { return data + row * stride; }
+  [[gnu::always_inline]] T* operator[](std::size_t row) const { return data + row * stride; }
   RowsOf from(std::size_t row) const { return {data ? data + row * stride : nullptr, stride}; }
 };
 using In = RowsOf<const float>;
@@ -39,6 +39,8 @@ using InIds = RowsOf<const std::int32_t>;
 using OutIds = RowsOf<std::int32_t>;
 
 using Rows = std::span<const graph::Row>;
+
+struct FloatProducts;  // product.hpp
 
 // out[row][offset...] = x[row]: [n]
 void keep_tap(int rows, In x, int n, int offset, Out out, Part part);
@@ -63,15 +65,15 @@ void rope_angles(Rows rows, std::span<const float> frequencies, Out out, Part pa
 void rms_norm(int rows, In x, const float* weight, int n, float epsilon, Out out, Part part);
 
 // out: [rows, sum of weights' rows]; all weights have the same cols
-void linear(int rows, In x, std::span<const link::Matrix* const> weights, Out out, Part part);
+void linear(const FloatProducts& products, int rows, In x, std::span<const link::Matrix* const> weights, Out out, Part part);
 
-void linear_silu_mul(int rows, In x, const link::Matrix& gate, const link::Matrix& up, Out out, Part part);
-void linear_gelu_mul(int rows, In x, const link::Matrix& gate, const link::Matrix& up, Out out, Part part);
+void linear_silu_mul(const FloatProducts& products, int rows, In x, const link::Matrix& gate, const link::Matrix& up, Out out, Part part);
+void linear_gelu_mul(const FloatProducts& products, int rows, In x, const link::Matrix& gate, const link::Matrix& up, Out out, Part part);
 
 // factor: [rows, >= weight.rows], already offset
-void linear_gelu_gate(int rows, In x, const link::Matrix& weight, In factor, Out out, Part part);
+void linear_gelu_gate(const FloatProducts& products, int rows, In x, const link::Matrix& weight, In factor, Out out, Part part);
 
-void linear_softcap(int rows, In x, const link::Matrix& weight, float cap, Out out, Part part);
+void linear_softcap(const FloatProducts& products, int rows, In x, const link::Matrix& weight, float cap, Out out, Part part);
 
 struct HeadShape {
   int heads = 0, kv_heads = 0, head_dim = 0;
@@ -105,11 +107,11 @@ void ple_inputs(Rows rows, In projected, const link::Matrix& table, const float*
 
 void route(int rows, In scores, const float* expert_scale, int experts, int used, OutIds ids, Out weights, Part part);
 
-void expert_gelu_mul(int rows, In x, InIds ids, int used, const link::Matrix& gate, const link::Matrix& up, Out out,
+void expert_gelu_mul(const FloatProducts& products, int rows, In x, InIds ids, int used, const link::Matrix& gate, const link::Matrix& up, Out out,
                      Part part);
 
 // x: [rows, used * weight.cols], out: [rows, used * weight.rows]
-void expert_linear(int rows, In x, InIds ids, int used, const link::Matrix& weight, Out out, Part part);
+void expert_linear(const FloatProducts& products, int rows, In x, InIds ids, int used, const link::Matrix& weight, Out out, Part part);
 
 struct MoeNorms {
   const float* dense = nullptr;     // post_feedforward_layernorm_1
@@ -124,7 +126,7 @@ void moe_combine(int rows, Out h, In dense, In experts, In weights, int used, co
 void top(int rows, In scores, int count, int used, OutIds ids, Part part);
 
 // order: [clusters * cluster_tokens]; logits, tokens: [rows, used * cluster_tokens]
-void cluster_logits(int rows, In x, InIds clusters, int used, int cluster_tokens, const link::Matrix& table,
+void cluster_logits(const FloatProducts& products, int rows, In x, InIds clusters, int used, int cluster_tokens, const link::Matrix& table,
                     const std::int32_t* order, Out logits, OutIds tokens, Part part);
 
 // Row r is chosen as row r of `selection` says; null = the largest logit. tokens: [rows, n], the tokens that the logits belong

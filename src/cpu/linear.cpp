@@ -17,30 +17,30 @@ void for_each_run(int rows, In x, Out out, Work work) {
 
 }  // namespace
 
-void linear(int rows, In x, std::span<const link::Matrix* const> weights, Out out, Part part) {
+void linear(const FloatProducts& products, int rows, In x, std::span<const link::Matrix* const> weights, Out out, Part part) {
   int total = 0;
   for (const link::Matrix* w : weights) total += w->rows;
   for_each_share(total, part, kPanel, [&](Range mine) {
     int offset = 0;  // of a weight's first output
     for (const link::Matrix* w : weights) {
       const Range range = overlap(mine, offset, w->rows);
-      for_each_run(rows, x, {out.data + offset, out.stride}, [&](const Lines& lines, int) { multiply(lines, *w, 0, range); });
+      for_each_run(rows, x, {out.data + offset, out.stride}, [&](const Lines& lines, int) { multiply(products, lines, *w, 0, range); });
       offset += w->rows;
     }
   });
 }
 
-void linear_gelu_mul(int rows, In x, const link::Matrix& gate, const link::Matrix& up, Out out, Part part) {
+void linear_gelu_mul(const FloatProducts& products, int rows, In x, const link::Matrix& gate, const link::Matrix& up, Out out, Part part) {
   for_each_share(gate.rows, part, kPanel, [&](Range range) {
-    for_each_run(rows, x, out, [&](const Lines& lines, int) { multiply_gelu_mul(lines, gate, up, 0, range); });
+    for_each_run(rows, x, out, [&](const Lines& lines, int) { multiply_gelu_mul(products, lines, gate, up, 0, range); });
   });
 }
 
-void linear_silu_mul(int rows, In x, const link::Matrix& gate, const link::Matrix& up, Out out, Part part) {
+void linear_silu_mul(const FloatProducts& products, int rows, In x, const link::Matrix& gate, const link::Matrix& up, Out out, Part part) {
   for_each_share(gate.rows, part, kPanel, [&](Range range) {
     for_each_run(rows, x, out, [&](const Lines& lines, int) {
-      multiply(lines, up, 0, range);  // the up products wait in the output for their gates
-      for_each_product(lines, gate, 0, range, [&](int line, int n, int count, const float* y) {
+      multiply(products, lines, up, 0, range);  // the up products wait in the output for their gates
+      for_each_product(products, lines, gate, 0, range, [&](int line, int n, int count, const float* y) {
         float* to = lines.out[line] + n;
         for (int j = 0; j < count; ++j) to[j] = numeric::silu(y[j]) * to[j];
       });
@@ -48,10 +48,10 @@ void linear_silu_mul(int rows, In x, const link::Matrix& gate, const link::Matri
   });
 }
 
-void linear_gelu_gate(int rows, In x, const link::Matrix& weight, In factor, Out out, Part part) {
+void linear_gelu_gate(const FloatProducts& products, int rows, In x, const link::Matrix& weight, In factor, Out out, Part part) {
   for_each_share(weight.rows, part, kPanel, [&](Range range) {
     for_each_run(rows, x, out, [&](const Lines& lines, int first) {
-      for_each_product(lines, weight, 0, range, [&](int line, int n, int count, const float* y) {
+      for_each_product(products, lines, weight, 0, range, [&](int line, int n, int count, const float* y) {
         const float* f = factor[first + line] + n;
         float* to = lines.out[line] + n;
         for (int j = 0; j < count; ++j) to[j] = numeric::gelu(y[j]) * f[j];
@@ -60,11 +60,11 @@ void linear_gelu_gate(int rows, In x, const link::Matrix& weight, In factor, Out
   });
 }
 
-void linear_softcap(int rows, In x, const link::Matrix& weight, float cap, Out out, Part part) {
+void linear_softcap(const FloatProducts& products, int rows, In x, const link::Matrix& weight, float cap, Out out, Part part) {
   for_each_share(weight.rows, part, kPanel, [&](Range range) {
     for_each_run(rows, x, out, [&](const Lines& lines, int) {
-      if (cap == 0.0f) return multiply(lines, weight, 0, range);
-      for_each_product(lines, weight, 0, range, [&](int line, int n, int count, const float* y) {
+      if (cap == 0.0f) return multiply(products, lines, weight, 0, range);
+      for_each_product(products, lines, weight, 0, range, [&](int line, int n, int count, const float* y) {
         float* to = lines.out[line] + n;
         for (int j = 0; j < count; ++j) to[j] = cap * numeric::tanh(y[j] / cap);
       });

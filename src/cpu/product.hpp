@@ -32,24 +32,32 @@ struct Lines {
 // [line][weight row of the panel]
 using Products = std::array<std::array<float, kPanel>, kMaxLines>;
 
-// y[l][j] = w[expert][first + j] . x[l] for j < count <= kPanel. Uses 100 KiB of stack.
-void multiply_panel(const Lines& lines, const link::Matrix& w, int expert, int first, int count, Products& y);
+// One implementation for each width of vectors. Which of them have an fma, and so round once, makes them numeric classes of their own.
+struct FloatProducts {
+  // y[l][j] = w[expert][first + j] . x[l] for j < count <= kPanel. Uses 100 KiB of stack.
+  void (*multiply_panel)(const Lines& lines, const link::Matrix& w, int expert, int first, int count, Products& y);
+};
+
+extern const FloatProducts kPortableFloatProducts;
+// Those of other families of processors are not in the program; instructions.hpp says which ones this processor can run.
+extern const FloatProducts kAvx2FloatProducts;
 
 // Calls finish(line, n, count, y) with runs of products: y[j] is that of weight row n + j, for j < count.
 template <class Finish>
-void for_each_product(const Lines& lines, const link::Matrix& w, int expert, Range range, Finish finish) {
+void for_each_product(const FloatProducts& products, const Lines& lines, const link::Matrix& w, int expert, Range range, Finish finish) {
   Products y;
   for (int first = range.begin; first < range.end; first += kPanel) {
     const int count = std::min(kPanel, range.end - first);
-    multiply_panel(lines, w, expert, first, count, y);
+    products.multiply_panel(lines, w, expert, first, count, y);
     for (int l = 0; l < lines.count; ++l) finish(l, first, count, y[l].data());
   }
 }
 
 // out = w x
-void multiply(const Lines& lines, const link::Matrix& w, int expert, Range range);
+void multiply(const FloatProducts& products, const Lines& lines, const link::Matrix& w, int expert, Range range);
 
 // out = gelu(gate x) * (up x)
-void multiply_gelu_mul(const Lines& lines, const link::Matrix& gate, const link::Matrix& up, int expert, Range range);
+void multiply_gelu_mul(const FloatProducts& products, const Lines& lines, const link::Matrix& gate, const link::Matrix& up, int expert,
+                       Range range);
 
 }  // namespace lapidary::cpu

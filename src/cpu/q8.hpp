@@ -31,7 +31,7 @@ inline constexpr int kStreams = 4;  // weight rows of a step
 // Unsigned integers of so many bits, or floats of 4.
 enum class Codes : std::uint8_t { u2, u3, u4, u5, u6, u8, e2m1 };
 
-constexpr int bits_of(Codes codes) {
+[[gnu::always_inline]] constexpr int bits_of(Codes codes) {
   constexpr int kBits[] = {2, 3, 4, 5, 6, 8, 4};
   return kBits[static_cast<int>(codes)];
 }
@@ -49,7 +49,7 @@ struct Q8Format {
   int group = 64;
 
   Q8Form form() const { return {codes == Codes::u4, group}; }
-  int group_bytes() const { return group * bits_of(codes) / 8; }
+  [[gnu::always_inline]] int group_bytes() const { return group * bits_of(codes) / 8; }
 };
 
 // How the rows of a step lie to each other: neighbours, which are one long stream, or a quarter of the matrix apart, which are four.

@@ -75,7 +75,7 @@ struct Scales {
   LAPIDARY_INLINE float32x4_t add_to(float32x4_t sums, int32x4_t dots, const SignedFactors& factors) const {
     const float32x2_t f = vld1_f32(&factors.a);
     in_order::add_product(sums, vsubq_f32(vreinterpretq_f32_s32(dots), vdupq_n_f32(kWhole)), vmulq_lane_f32(scale, f, 0));
-    if (Biases) in_order::add_product_by_second(sums, bias, f);
+    if constexpr (Biases) in_order::add_product_by_second(sums, bias, f);
     return sums;
   }
 };

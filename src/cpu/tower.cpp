@@ -135,7 +135,7 @@ class Towers::Run {
         const Out to{out(step.out[0]).data + work.first_output, out(step.out[0]).stride};
         if (work.packed)
           return towers_.instructions_.tower_products->multiply(n, packed(), work.product, to, own<std::uint16_t>(part), part);
-        return multiply_f32(n, in(step.in[0]), work.product, to, own<float>(part), part);
+        return multiply_f32(*towers_.instructions_.float_products, n, in(step.in[0]), work.product, to, own<float>(part), part);
       }
       case Work::Kind::store_keys: return store_keys(step, n, part);
       case Work::Kind::attend: return attend(step, n, part);

@@ -4,7 +4,7 @@
 
 namespace lapidary::cpu {
 
-void multiply_f32(int rows, In x, const TowerProduct& product, Out out, float* room, Part part) {
+void multiply_f32(const FloatProducts& products, int rows, In x, const TowerProduct& product, Out out, float* room, Part part) {
   const link::Matrix& w = *product.weight;
   const bool clips = w.clip != link::Clip{};
   for_each_share(w.rows, part, kPanel, [&](Range range) {
@@ -19,7 +19,7 @@ void multiply_f32(int rows, In x, const TowerProduct& product, Out out, float* r
         }
         lines.add(from, out[r]);
       }
-      for_each_product(lines, w, 0, range, [&](int line, int n, int count, const float* y) {
+      for_each_product(products, lines, w, 0, range, [&](int line, int n, int count, const float* y) {
         finish_products(product, n, count, y, lines.out[line] + n);
       });
     }

@@ -48,7 +48,7 @@ struct TowerProduct {
 }
 
 // In float32. room: one row of floats for each of kMaxLines, of the weight's cols, for this thread alone
-void multiply_f32(int rows, In x, const TowerProduct& product, Out out, float* room, Part part);
+void multiply_f32(const FloatProducts& products, int rows, In x, const TowerProduct& product, Out out, float* room, Part part);
 
 // In bfloat16: rows are packed once for all products with them.
 struct PackedProducts {

@@ -7,6 +7,7 @@
 #include <xsimd/xsimd.hpp>
 
 namespace lapidary::cpu {
+namespace {
 
 inline constexpr int kLanes = 8;
 
@@ -77,4 +78,5 @@ struct Vec {
   return largest;
 }
 
+}  // namespace
 }  // namespace lapidary::cpu

@@ -35,7 +35,7 @@ struct Matrix {
   std::size_t scale_expert_bytes = 0;
   Clip clip{};
 
-  numeric::StoredRow row(int expert, int r) const {
+  [[gnu::always_inline]] numeric::StoredRow row(int expert, int r) const {
     assert(r >= 0 && r < rows);
     const std::size_t e = static_cast<std::size_t>(expert), at = static_cast<std::size_t>(r);
     const std::size_t scale_row = e * scale_expert_bytes + at * scale_row_bytes;

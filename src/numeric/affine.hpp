@@ -15,13 +15,13 @@ namespace lapidary::numeric {
 static_assert(std::endian::native == std::endian::little, "weights are read as little-endian numbers");
 
 template <class T>
-inline T read(const std::byte* from, std::size_t index) {
+[[gnu::always_inline]] inline T read(const std::byte* from, std::size_t index) {
   T value;
   std::memcpy(&value, from + index * sizeof(T), sizeof(T));
   return value;
 }
 
-inline float from_f16(std::uint16_t bits) {
+[[gnu::always_inline]] inline float from_f16(std::uint16_t bits) {
   const std::uint32_t magnitude = bits & 0x7fffu;
   // Moving the fields into place leaves the exponent 112 too low; the product is exact, also for subnormal numbers.
   const float finite = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
@@ -31,7 +31,7 @@ inline float from_f16(std::uint16_t bits) {
 }
 
 // A scale or bias of an affine encoding.
-inline float read_number(graph::DType type, const std::byte* from, std::size_t index) {
+[[gnu::always_inline]] inline float read_number(graph::DType type, const std::byte* from, std::size_t index) {
   using graph::DType;
   switch (type) {
     case DType::bf16: return from_bf16(read<std::uint16_t>(from, index));
@@ -43,7 +43,7 @@ inline float read_number(graph::DType type, const std::byte* from, std::size_t i
 // w = scale * code + bias; the product is exact with 16-bit scales, so the sum is the only rounding.
 class Affine {
  public:
-  Affine(float scale, float bias) : scale_(Floats{} + scale), bias_(Floats{} + bias) {}
+  [[gnu::always_inline]] Affine(float scale, float bias) : scale_(Floats{} + scale), bias_(Floats{} + bias) {}
 
   template <class Take>
   void eight(Bytes codes_in_halves, int i, Take take) const {
@@ -58,7 +58,7 @@ class Affine {
 
  private:
   // A code below the upper half of 2^23 is 2^23 + code: converting integers takes processors four times as long.
-  Floats four(Halves codes_in_words) const {
+  [[gnu::always_inline]] Floats four(Halves codes_in_words) const {
     const Floats codes = std::bit_cast<Floats>(codes_in_words) - 0x1p23f;
     return fused(scale_, codes, bias_);
   }
@@ -70,7 +70,7 @@ class Affine {
 
 // Eight codes of Bits bits as eight bytes: the upper half of them moves up, then that of each half, then that of each pair.
 template <int Bits>
-inline std::uint64_t spread(std::uint64_t codes) {
+[[gnu::always_inline]] inline std::uint64_t spread(std::uint64_t codes) {
   constexpr std::uint64_t kFour = (std::uint64_t{1} << 4 * Bits) - 1;
   constexpr std::uint64_t kTwo = ((1u << 2 * Bits) - 1u) * 0x0000000100000001u;
   constexpr std::uint64_t kOne = ((1u << Bits) - 1u) * 0x0001000100010001u;

@@ -6,10 +6,10 @@
 
 namespace lapidary::numeric {
 
-inline float from_bf16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+[[gnu::always_inline]] inline float from_bf16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 
 // To the nearest, ties to even; what is not a number stays so.
-inline std::uint16_t to_bf16(float x) {
+[[gnu::always_inline]] inline std::uint16_t to_bf16(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   if (x != x) return static_cast<std::uint16_t>(bits >> 16 | 0x40);
   return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);

@@ -2,7 +2,7 @@
 // bits whether it is computed alone or in a vector of any width. Accurate to a few units in the last place.
 //
 // Always inline, here and in other headers of files that are compiled for instructions of their own: where a function is a symbol,
-// the linker may take the copy with those instructions for everybody (tools/check-x86 looks for such symbols).
+// the linker may take the copy with those instructions for everybody (tools/check-names looks for such symbols).
 #pragma once
 
 #include <bit>
@@ -23,13 +23,16 @@ namespace lapidary::numeric {
 // What is not a number sorts below every number.
 [[gnu::always_inline]] inline float or_lowest(float value) { return value == value ? value : -std::numeric_limits<float>::infinity(); }
 
+#if defined(__ARM_FEATURE_FMA) || defined(__FMA__)
+inline constexpr bool kFusedRoundsOnce = true;
+#else
+inline constexpr bool kFusedRoundsOnce = false;
+#endif
+
 // a * b + c, rounded once where the target has the instruction
 [[gnu::always_inline]] inline float fused(float a, float b, float c) {
-#if defined(__ARM_FEATURE_FMA) || defined(__FMA__)
-  return std::fma(a, b, c);
-#else
-  return a * b + c;
-#endif
+  if constexpr (kFusedRoundsOnce) return std::fma(a, b, c);
+  else return a * b + c;
 }
 
 // exp(x) = 2^exponent * (1 + fraction)

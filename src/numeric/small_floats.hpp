@@ -1,4 +1,5 @@
-// The floats of 4 and 8 bits that weights and their scales are stored as.
+// The floats of 4 and 8 bits that weights and their scales are stored as. Files that are compiled for instructions of their own include
+// this, so nothing here has a name that the linker sees.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +11,11 @@
 namespace lapidary::numeric {
 
 // 2^(code - 127); code 0 is 2^-127.
-inline float from_e8m0(std::uint8_t code) {
+[[gnu::always_inline]] inline float from_e8m0(std::uint8_t code) {
   return std::bit_cast<float>(code == 0 ? 0x00400000u : static_cast<std::uint32_t>(code) << 23);
 }
 
-inline constexpr std::array<float, 16> kE2m1{0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
+constexpr std::array<float, 16> kE2m1{0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
                                       -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
 
 constexpr std::array<float, 256> make_e4m3() {
@@ -30,6 +31,6 @@ constexpr std::array<float, 256> make_e4m3() {
   }
   return table;
 }
-inline constexpr std::array<float, 256> kE4m3 = make_e4m3();
+constexpr std::array<float, 256> kE4m3 = make_e4m3();
 
 }  // namespace lapidary::numeric

@@ -13,13 +13,14 @@ using namespace boost::ut;
 
 const std::string kModel = kFixtures + "/models/moe-4bit";
 
-// Processors of a family with three sets of instructions, of which they have the first few.
+// Processors of a family with three sets of instructions, of which they have the first few. The last two are one for the exact mode.
 std::vector<cpu::Instructions> family(int had) {
   const std::pair<const char*, const char*> sets[] = {{"plain", "nothing"}, {"wide", "vectors"}, {"deep", "matrices"}};
   std::vector<cpu::Instructions> all(std::size(sets));
   for (int i = 0; i < static_cast<int>(all.size()); ++i) {
     std::tie(all[i].name, all[i].needs) = sets[i];
     all[i].here = i < had;
+    all[i].float_products = i == 0 ? &cpu::kPortableFloatProducts : nullptr;
   }
   return all;
 }
@@ -39,15 +40,20 @@ std::string member_of(const simdjson::dom::element& object, const char* key) {
 
 const suite<"lapidary --cpu"> cpu_flag = [] {
   "is not needed: the last set that the processor has is taken"_test = [] {
-    for (const auto& [had, text] : {std::pair{1, "plain (wide needs vectors, which this processor does not have)"},
-                                    {2, "wide (deep needs matrices, which this processor does not have)"},
-                                    {3, "deep (the fastest there are)"}}) {
+    struct Case {
+      int had;
+      std::string fast, exact;
+    };
+    const std::string wants_wide = "plain (wide needs vectors, which this processor does not have)";
+    for (const auto& [had, fast, exact] : {Case{1, wants_wide, wants_wide},
+                                           {2, "wide (deep needs matrices, which this processor does not have)", "wide (the exact mode has no others)"},
+                                           {3, "deep (the fastest there are)", "wide (the exact mode has no others)"}}) {
       const auto all = family(had);
       const cli::InstructionsFlag flag{.all = all};
       for (const link::Backend* backend : {&cpu::kBackend, &kOther}) expect(complaint(flag, *backend).empty());
       expect(&flag.taken() == &all[had - 1]);
-      expect(flag.taken_by(link::Numeric::fast).text() == text) << flag.taken_by(link::Numeric::fast).text();
-      expect(flag.taken_by(link::Numeric::exact).text() == "plain (the exact mode has no other kernels)");
+      expect(flag.taken_by(link::Numeric::fast).text() == fast) << flag.taken_by(link::Numeric::fast).text();
+      expect(flag.taken_by(link::Numeric::exact).text() == exact) << flag.taken_by(link::Numeric::exact).text();
     }
   };
 
@@ -114,7 +120,8 @@ const suite<"lapidary --cpu"> cpu_flag = [] {
     const Outcome inspect = lapidary("inspect " + kModel + " --numeric fast");
     expect(inspect.out.find("\n  numeric        fast\n  instructions   " + taken.text() + "\n") != std::string::npos) << inspect.out;
     const Outcome exact = lapidary("inspect " + kModel + " --numeric exact");
-    expect(exact.out.find("\n  instructions   portable (the exact mode has no other kernels)\n") != std::string::npos) << exact.out;
+    const std::string exactly = cli::InstructionsFlag{}.taken_by(link::Numeric::exact).text();
+    expect(exact.out.find("\n  instructions   " + exactly + "\n") != std::string::npos) << exact.out;
 
     for (const char* flags : {" -p 0 -n 0", " --acceptance 0.5 --text-tokens 8"}) {
       const std::string bench = "bench " + kModel + " --numeric fast" + flags;

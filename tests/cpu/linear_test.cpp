@@ -5,6 +5,7 @@
 #include "cpu/vec.hpp"
 #include "numeric/bf16.hpp"
 #include "numeric/math.hpp"
+#include "support/emulated.hpp"
 #include "support/guarded.hpp"
 #include "support/published_widths.hpp"
 
@@ -28,21 +29,32 @@ std::vector<int> widths_for(const Storage& storage, const std::vector<int>& widt
 }
 
 // A product as src/cpu/dot.hpp defines it: element i goes to lane i % 8, ascending, and the lanes are summed by one tree.
-float product_of_lanes(const std::vector<double>& weights, const std::vector<float>& x) {
+float product_of_lanes(const std::vector<float>& weights, const std::vector<float>& x, bool rounds_once) {
   float lanes[cpu::kLanes] = {};
   for (std::size_t i = 0; i < x.size(); ++i) {
     float& lane = lanes[i % cpu::kLanes];
-    lane = numeric::fused(x[i], static_cast<float>(weights[i]), lane);
+    lane = rounds_once ? std::fma(x[i], weights[i], lane) : x[i] * weights[i] + lane;
   }
   return cpu::sum_lanes(lanes);
 }
 
-void expect_lanes(const link::Matrix& matrix, const FloatRows& x) {
-  const FloatRows y = linear(x, {matrix}, 1);
+// Where nothing rounds once, the product of scale and code is rounded before its sum with the bias, too.
+std::vector<float> weights_of(const link::Matrix& matrix, int row, bool rounds_once) {
+  std::vector<float> weights;
+  for (int col = 0; col < matrix.cols; ++col) {
+    const reference::Weight weight = reference::weight_at(matrix, row, col);
+    const double scaled = rounds_once ? weight.scaled : static_cast<float>(weight.scaled);
+    weights.push_back(static_cast<float>(scaled + weight.bias));
+  }
+  return weights;
+}
+
+void expect_lanes(const FloatWay& way, const link::Matrix& matrix, const FloatRows& x) {
+  const FloatRows y = linear(x, {matrix}, 1, way.products);
   for (int n = 0; n < matrix.rows; ++n) {
-    const std::vector<double> weights = reference::dequantise_row(matrix, n);
+    const std::vector<float> weights = weights_of(matrix, n, way.rounds_once());
     for (std::size_t r = 0; r < x.size(); ++r)
-      expect(same_bits({y[r][n]}, {product_of_lanes(weights, x[r])}))
+      expect(same_bits({y[r][n]}, {product_of_lanes(weights, x[r], way.rounds_once())}))
           << "weight row" << n << "of" << matrix.rows << "x" << matrix.cols << "with row" << r << "of" << x.size();
   }
 }
@@ -62,65 +74,68 @@ struct GuardedMatrix {
 };
 
 suite<"linear"> linear_suite = [] {
-  for (const Storage& storage : all_storages()) {
-    test("linear of " + label(storage) + " is near its definition") = [&storage] {
-      Random random(1);
-      // The type of the scales matters for reading them, not for the widths.
-      const bool every_width =
-          storage.type == DType::bf16 || storage.group == 0 || storage.encoding != Encoding::affine;
-      for (const int k : widths_for(storage, every_width ? all_widths() : std::vector<int>{192, 704, 2112, 2816}))
-        expect_linear(random, kProducts, storage, k, k <= 2816 ? 23 : 5, 3);
-    };
+  for (const FloatWay& way : float_ways()) {
+    const std::string by = " by " + way.name + " code";
+    for (const Storage& storage : is_emulated() ? main_storages() : all_storages()) {
+      test("linear of " + label(storage) + by + " is near its definition") = [&way, &storage] {
+        Random random(1);
+        // The type of the scales matters for reading them, not for the widths.
+        const bool every_width =
+            storage.type == DType::bf16 || storage.group == 0 || storage.encoding != Encoding::affine;
+        for (const int k : widths_for(storage, every_width ? all_widths() : std::vector<int>{192, 704, 2112, 2816}))
+          expect_linear(random, way.kernels(), storage, k, k <= 2816 ? 23 : 5, 3);
+      };
 
-    test("linear of " + label(storage) + " gives a row the same bits among any others") = [&storage] {
-      Random random(2);
-      for (const int k : widths_for(storage, {192, 704, 1536}))
-        expect_linear_alone(random, kProducts, storage, k, 11, all_company(67));
-    };
+      test("linear of " + label(storage) + by + " gives a row the same bits among any others") = [&way, &storage] {
+        Random random(2);
+        for (const int k : widths_for(storage, {192, 704, 1536}))
+          expect_linear_alone(random, way.kernels(), storage, k, 11, all_company(67));
+      };
 
-    test("linear of " + label(storage) + " gives a row the same bits in the widest products") = [&storage] {
-      Random random(3);
-      for (const int k : widths_for(storage, {5376, 21504}))
-        expect_linear_alone(random, kProducts, storage, k, 5, all_company(8));
-    };
+      test("linear of " + label(storage) + by + " gives a row the same bits in the widest products") = [&way, &storage] {
+        Random random(3);
+        for (const int k : widths_for(storage, {5376, 21504}))
+          expect_linear_alone(random, way.kernels(), storage, k, 5, all_company(8));
+      };
 
-    test("linear of " + label(storage) + " sums by lanes, to the bit") = [&storage] {
-      Random random(11);
-      for (const int k : widths_for(storage, {32, 64, 96, 128, 512, 704, 1536})) {
-        const RandomMatrix random_matrix(random, storage, 7, k);
-        for (const int rows : {1, 2, 3, 4, 5, 8, 9}) expect_lanes(random_matrix.view(), random_rows(random, rows, k));
-      }
-    };
-
-    test("linear of " + label(storage) + " reads nothing behind weights, scales and activations") = [&storage] {
-      Random random(12);
-      for (const int k : widths_for(storage, {32, 64, 128, 704}))
-        for (const int n : {1, 4, 6, 17}) {
-          const RandomMatrix random_matrix(random, storage, n, k);
-          const link::Matrix matrix = random_matrix.view();
-          const FloatRows x = random_rows(random, 1, k), expected = linear(x, {matrix}, 1);
-          const Guarded guarded_x(std::as_bytes(std::span(x[0])));
-          for (const std::size_t spare : {0, 3}) {
-            const GuardedMatrix guarded(matrix, spare);
-            const link::Matrix* weight = &guarded.view;
-            std::vector<float> y(n);
-            cpu::linear(1, {reinterpret_cast<const float*>(guarded_x.data()), 0}, {&weight, 1}, {y.data(), 0}, {});
-            expect(same_bits(y, expected[0])) << n << "x" << k;
-          }
+      test("linear of " + label(storage) + by + " sums by lanes, to the bit") = [&way, &storage] {
+        Random random(11);
+        for (const int k : widths_for(storage, {32, 64, 96, 128, 512, 704, 1536})) {
+          const RandomMatrix random_matrix(random, storage, 7, k);
+          for (const int rows : {1, 2, 3, 4, 5, 8, 9}) expect_lanes(way, random_matrix.view(), random_rows(random, rows, k));
         }
-    };
+      };
 
-    test("linear_gelu_mul, linear_gelu_gate and linear_softcap of " + label(storage) +
-         " are near their definitions") = [&storage] {
-      Random random(4);
-      for (const int k : widths_for(storage, {192, 256, 2816})) expect_functions(random, kProducts, storage, k, 13, 5);
-    };
+      test("linear of " + label(storage) + by + " reads nothing behind weights, scales and activations") = [&way, &storage] {
+        Random random(12);
+        for (const int k : widths_for(storage, {32, 64, 128, 704}))
+          for (const int n : {1, 4, 6, 17}) {
+            const RandomMatrix random_matrix(random, storage, n, k);
+            const link::Matrix matrix = random_matrix.view();
+            const FloatRows x = random_rows(random, 1, k), expected = linear(x, {matrix}, 1, way.products);
+            const Guarded guarded_x(std::as_bytes(std::span(x[0])));
+            for (const std::size_t spare : {0, 3}) {
+              const GuardedMatrix guarded(matrix, spare);
+              const link::Matrix* weight = &guarded.view;
+              std::vector<float> y(n);
+              cpu::linear(way.products, 1, {reinterpret_cast<const float*>(guarded_x.data()), 0}, {&weight, 1}, {y.data(), 0}, {});
+              expect(same_bits(y, expected[0])) << n << "x" << k;
+            }
+          }
+      };
 
-    test("linear_gelu_mul, linear_gelu_gate and linear_softcap of " + label(storage) +
-         " give a row the same bits among any others") = [&storage] {
-      Random random(5);
-      expect_functions_alone(random, kProducts, storage, storage, 256, 7, all_company(67));
-    };
+      test("linear_gelu_mul, linear_gelu_gate and linear_softcap of " + label(storage) + by +
+           " are near their definitions") = [&way, &storage] {
+        Random random(4);
+        for (const int k : widths_for(storage, {192, 256, 2816})) expect_functions(random, way.kernels(), storage, k, 13, 5);
+      };
+
+      test("linear_gelu_mul, linear_gelu_gate and linear_softcap of " + label(storage) + by +
+           " give a row the same bits among any others") = [&way, &storage] {
+        Random random(5);
+        expect_functions_alone(random, way.kernels(), storage, storage, 256, 7, all_company(67));
+      };
+    }
   }
 
   "linear_silu_mul is near its definition, and gives a row the same bits among any others"_test = [] {
@@ -141,6 +156,7 @@ suite<"linear"> linear_suite = [] {
     const int k = 64;
     for (const int n :
          {1, 2, 3, 128, 256, 512, 704, 1024, 1536, 2112, 2560, 2816, 3840, 5376, 8960, 10752, 16384, 21504, 262144}) {
+      if (is_emulated() && n > 2816) break;
       const RandomMatrix random_matrix(random, kAffine4, n, k);
       const link::Matrix matrix = random_matrix.view();
       const FloatRows x = random_rows(random, 2, k);
@@ -177,7 +193,8 @@ suite<"linear"> linear_suite = [] {
       for (const int k : {1, 7, 8, 31, 40, 47, 48, 49, 63, 79, 80, 81, 112, 131, 515})
         for (const int n : {1, 2, 3, 4, 5, 19}) {
           const RandomMatrix random_matrix(random, storage, n, k);
-          for (const int rows : {1, 2, 3, 4, 7}) expect_lanes(random_matrix.view(), random_rows(random, rows, k));
+          for (const int rows : {1, 2, 3, 4, 7})
+            for (const FloatWay& way : float_ways()) expect_lanes(way, random_matrix.view(), random_rows(random, rows, k));
         }
   };
 

@@ -40,12 +40,12 @@ inline ListedRows cluster_logits(const FloatRows& x, const IdRows& clusters, con
   RowBuffer logits(rows, listed);
   IdBuffer tokens(rows, listed);
   in_parts(parts, [&](cpu::Part part) {
-    cpu::cluster_logits(rows, in.in(), picked.in(), shape.used, shape.tokens, table, order.data(), logits.out(),
+    cpu::cluster_logits(best_products(), rows, in.in(), picked.in(), shape.used, shape.tokens, table, order.data(), logits.out(),
                         tokens.out(), part);
   });
   return {logits.rows(), tokens.rows()};
 }
 
-inline const LookupKernels kLookups{embed, embed_pair, ple_inputs, cluster_logits, linear};
+inline const LookupKernels kLookups{embed, embed_pair, ple_inputs, cluster_logits, kProducts.linear};
 
 }  // namespace lapidary::test

@@ -27,8 +27,9 @@ FloatRows expert_gelu_mul(const FloatRows& x, const IdRows& ids, const link::Mat
   const RowBuffer in(x);
   const IdBuffer picked(ids);
   RowBuffer out(rows, used * gate.rows);
-  in_parts(parts,
-           [&](cpu::Part part) { cpu::expert_gelu_mul(rows, in.in(), picked.in(), used, gate, up, out.out(), part); });
+  in_parts(parts, [&](cpu::Part part) {
+    cpu::expert_gelu_mul(best_products(), rows, in.in(), picked.in(), used, gate, up, out.out(), part);
+  });
   return out.rows();
 }
 
@@ -37,8 +38,9 @@ FloatRows expert_linear(const FloatRows& x, const IdRows& ids, const link::Matri
   const RowBuffer in(x);
   const IdBuffer picked(ids);
   RowBuffer out(rows, used * weight.rows);
-  in_parts(parts,
-           [&](cpu::Part part) { cpu::expert_linear(rows, in.in(), picked.in(), used, weight, out.out(), part); });
+  in_parts(parts, [&](cpu::Part part) {
+    cpu::expert_linear(best_products(), rows, in.in(), picked.in(), used, weight, out.out(), part);
+  });
   return out.rows();
 }
 

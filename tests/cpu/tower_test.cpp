@@ -122,14 +122,16 @@ const suite<"kernels of audio"> audio = [] { test_audio_kernels(kKernels); };
 // A way to multiply: rows, a product, what is in the output before, parts -> what is there after.
 using Multiply = std::function<FloatRows(const FloatRows&, const cpu::TowerProduct&, const FloatRows&, int)>;
 
-FloatRows multiply_f32(const FloatRows& x, const cpu::TowerProduct& product, const FloatRows& before, int parts) {
-  const RowBuffer in(x);
-  RowBuffer out(before);
-  in_parts(parts, [&](cpu::Part part) {
-    std::vector<float> room(static_cast<std::size_t>(cpu::kMaxLines) * product.weight->cols);
-    cpu::multiply_f32(count_of(x), in.in(), product, out.out(), room.data(), part);
-  });
-  return out.rows();
+Multiply multiply_f32(const cpu::FloatProducts& products) {
+  return [&products](const FloatRows& x, const cpu::TowerProduct& product, const FloatRows& before, int parts) {
+    const RowBuffer in(x);
+    RowBuffer out(before);
+    in_parts(parts, [&](cpu::Part part) {
+      std::vector<float> room(static_cast<std::size_t>(cpu::kMaxLines) * product.weight->cols);
+      cpu::multiply_f32(products, count_of(x), in.in(), product, out.out(), room.data(), part);
+    });
+    return out.rows();
+  };
 }
 
 Multiply multiply_packed(const cpu::PackedProducts& kernels) {
@@ -258,7 +260,8 @@ void test_attention(const std::string& name, const cpu::PackedAttention& kernel)
 
 const suite<"products of towers"> products = [] {
   const Storage bf16{Encoding::plain, DType::bf16, 16, 0};
-  test_products("float32", multiply_f32, {bf16, {Encoding::plain, DType::f32, 32, 0}, {Encoding::affine, DType::bf16, 4, 64}}, false);
+  test_products("float32", multiply_f32(*cpu::best_instructions().float_products),
+                {bf16, {Encoding::plain, DType::f32, 32, 0}, {Encoding::affine, DType::bf16, 4, 64}}, false);
   for (const cpu::Instructions& instructions : cpu::all_instructions())
     if (instructions.here && instructions.tower_products) {
       test_products(std::string(instructions.name), multiply_packed(*instructions.tower_products), {bf16}, true);
