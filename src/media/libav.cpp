@@ -15,6 +15,7 @@ namespace {
 
 constexpr const char* kFormats = "mov,matroska,avi";
 constexpr const char* kCodecs = "h264,hevc,vp8,vp9,av1,libdav1d,mpeg4,mpeg2video,mjpeg";
+constexpr int kPadding = 2;  // decoders count the pixels of rows as they pad them, to 64 on some processors; check_size counts what is seen
 constexpr double kUnknownRate = 24;  // frames per second of a file that does not say
 
 struct Close {
@@ -78,7 +79,7 @@ class Demuxer {
  private:
   void find_stream(const VideoLimits& limits) {
     std::vector<AVDictionary*> options(format_->nb_streams);
-    for (AVDictionary*& of_stream : options) libav().av_dict_set_int(&of_stream, "max_pixels", limits.pixels, 0);
+    for (AVDictionary*& of_stream : options) libav().av_dict_set_int(&of_stream, "max_pixels", kPadding * limits.pixels, 0);
     const int result = libav().avformat_find_stream_info(format_.get(), options.data());
     for (AVDictionary*& of_stream : options) libav().av_dict_free(&of_stream);
     check(result);
@@ -156,7 +157,7 @@ class Decoder {
     codec_.reset(libav().avcodec_alloc_context3(codec));
     if (!codec_ || !frame_) demuxer.refuse(ErrorKind::out_of_memory, "no memory");
     demuxer.check(libav().avcodec_parameters_to_context(codec_.get(), &parameters));
-    codec_->max_pixels = limits.pixels;
+    codec_->max_pixels = kPadding * limits.pixels;
     codec_->pkt_timebase = demuxer.stream().time_base;
     codec_->thread_count = 2;  // each keeps frames of its own
     demuxer.check(libav().avcodec_open2(codec_.get(), codec, nullptr));

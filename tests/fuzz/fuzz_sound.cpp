@@ -6,10 +6,7 @@
 
 #include "checkpoint/error.hpp"
 #include "media/sound.hpp"
-
-// libsndfile 1.2.0 does not free what it has of an Ogg file that it refuses.
-extern "C" const char* __lsan_default_suppressions();
-extern "C" const char* __lsan_default_suppressions() { return "leak:libsndfile.so"; }
+#include "support/sndfile_leak.hpp"
 
 namespace {
 

@@ -8,10 +8,7 @@
 #include "support/cases.hpp"
 #include "support/expected.hpp"
 #include "support/random.hpp"
-
-// libsndfile 1.2.0 does not free what it has of an Ogg file that it refuses.
-extern "C" const char* __lsan_default_suppressions();
-extern "C" const char* __lsan_default_suppressions() { return "leak:libsndfile.so"; }
+#include "support/sndfile_leak.hpp"
 
 namespace lapidary::test::sound_test {
 namespace {
