@@ -226,6 +226,12 @@ struct ProductsX86 {
   }
 
  private:
+  // Of a group: sums of products by activation row and vector, and the scales and biases that they wait for.
+  template <int Count>
+  struct Dots {
+    typename V::Ints of[Count], words;
+  };
+
   template <class OfGroup, int Group, int Rows, bool Biases>
   static void multiply_by(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
     constexpr int kSums = Rows * kVectors<V>, kFill = filled<V>(Rows);
@@ -238,23 +244,35 @@ struct ProductsX86 {
       typename V::Floats sums[kFill / 4];
       for (auto& sum : sums) sum = V::all(0.0f);
 
-      for (int g = 0; g < groups; ++g, q += Rows * Group, factors += 2 * kFill) {
+      // The sums of a group are brought together behind the products of the next one, when they are there: a core holds some hundred
+      // operations that wait, and those of two groups are no more.
+      Dots<kFill> dots;
+      const auto begin_group = [&](int g) __attribute__((always_inline)) {
         fetch(streams, g * OfGroup::kBytes, OfGroup::kBytes);
         const OfGroup weights(streams, g);
-        const auto words = V::by_stream(load(scales + g * kStreams));
-        const auto s = V::as_floats(words & V::all_ints(-0x10000)), b = V::as_floats(V::template shift_left<16>(words));
+        dots.words = V::by_stream(load(scales + g * kStreams));
+#pragma GCC unroll 32
+        for (int i = 0; i < kFill; ++i) dots.of[i] = i < kSums ? weights.dots(i % kVectors<V>, q + i / kVectors<V> * Group) : V::zeros();
+        q += Rows * Group;
+      };
+      const auto end_group = [&](const Dots<kFill>& d) __attribute__((always_inline)) {
+        const auto s = V::as_floats(d.words & V::all_ints(-0x10000)), b = V::as_floats(V::template shift_left<16>(d.words));
 #pragma GCC unroll 8
-        for (int four = 0; four < kFill; four += 4) {
-          typename V::Ints d[4];
-#pragma GCC unroll 4
-          for (int i = four; i < four + 4; ++i)
-            d[i - four] = i < kSums ? weights.dots(i % kVectors<V>, q + i / kVectors<V> * Group) : V::zeros();
-          const auto dots = V::pair_sums(V::pair_sums(d[0], d[1]), V::pair_sums(d[2], d[3]));
-          auto& sum = sums[four / 4];
-          sum = V::fma(V::to_floats(dots), s * V::in_all_lanes(_mm_loadu_ps(factors + four)), sum);
-          if constexpr (Biases) sum = V::fma(b, V::in_all_lanes(_mm_loadu_ps(factors + kFill + four)), sum);
+        for (int i = 0; i < kFill; i += 4) {
+          const auto all = V::pair_sums(V::pair_sums(d.of[i], d.of[i + 1]), V::pair_sums(d.of[i + 2], d.of[i + 3]));
+          auto& sum = sums[i / 4];
+          sum = V::fma(V::to_floats(all), s * V::in_all_lanes(_mm_loadu_ps(factors + i)), sum);
+          if constexpr (Biases) sum = V::fma(b, V::in_all_lanes(_mm_loadu_ps(factors + kFill + i)), sum);
         }
+        factors += 2 * kFill;
+      };
+      begin_group(0);
+      for (int g = 1; g < groups; ++g) {
+        const Dots<kFill> before = dots;
+        begin_group(g);
+        end_group(before);
       }
+      end_group(dots);
 
       float lanes[kFill / 4][V::kLanes][4];
       for (int i = 0; i < kFill / 4; ++i) V::store(lanes[i][0], sums[i]);
