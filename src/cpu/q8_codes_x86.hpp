@@ -46,7 +46,7 @@ LAPIDARY_INLINE void load_codes(const std::uint8_t* group, __m128i* c) {
       // There is no shift of 16-bit numbers by different amounts: a product moves each pair up to the highest bits.
       static constexpr auto kFactors = [] {
         std::array<std::int16_t, 8> factors{};
-        for (int i = 0; i < 8; ++i) factors[i] = static_cast<std::int16_t>(1 << (16 - 2 * kBits - Place::pairs.offsets[i]));
+        for (int i = 0; i < 8; ++i) factors[i] = static_cast<std::int16_t>(1 << (16 - 2 * bits_of(codes) - Place::pairs.offsets[i]));
         return factors;
       }();
       const __m128i bytes = _mm_shuffle_epi8(load_first<Place::kBytes>(group + Place::kFirst), load(Place::pairs.bytes.data()));
