@@ -31,17 +31,12 @@ void cluster_logits(const FloatProducts& products, int rows, In x, InIds cluster
                     const std::int32_t* order, Out logits, OutIds tokens, Part part) {
   const int count = used * cluster_tokens;
   for_each_share(count, part, kTogether, [&](Range range) {
-    Products product;
-    for (int r = 0; r < rows; ++r) {
-      Lines line;
-      line.add(x[r], nullptr);
+    for (int r = 0; r < rows; ++r)
       for (int i = range.begin; i < range.end; ++i) {
         const std::int32_t token = order[static_cast<std::size_t>(clusters[r][i / cluster_tokens]) * cluster_tokens + i % cluster_tokens];
-        products.multiply_panel(line, table, 0, token, 1, product);
         tokens[r][i] = token;
-        logits[r][i] = product[0][0];
+        logits[r][i] = products.multiply_row(x[r], table, token);
       }
-    }
   });
 }
 

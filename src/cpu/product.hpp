@@ -36,6 +36,8 @@ using Products = std::array<std::array<float, kPanel>, kMaxLines>;
 struct FloatProducts {
   // y[l][j] = w[expert][first + j] . x[l] for j < count <= kPanel. Uses 100 KiB of stack.
   void (*multiply_panel)(const Lines& lines, const link::Matrix& w, int expert, int first, int count, Products& y);
+  // w[row] . x, the same bits, where the rows that follow are not wanted: nothing is fetched ahead.
+  float (*multiply_row)(const float* x, const link::Matrix& w, int row);
 };
 
 extern const FloatProducts kPortableFloatProducts;

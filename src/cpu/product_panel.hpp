@@ -62,5 +62,19 @@ void multiply_panel(const Lines& lines, const link::Matrix& w, int expert, int f
   }
 }
 
+// As FloatProducts::multiply_row.
+template <auto dequantise>
+float multiply_row(const float* x, const link::Matrix& w, int row) {
+  alignas(64) float weights[kBlock];
+  float sums[kLanes] = {};
+  for (int k = 0; k < w.cols; k += kBlock) {
+    const int length = std::min(kBlock, w.cols - k);
+    const float* at[] = {x + k};
+    dequantise(w.row(0, row), k, length, weights);
+    dot_tile<1, 1>(at, weights, kBlock, length, sums, 0);
+  }
+  return sum_lanes(sums);
+}
+
 }  // namespace
 }  // namespace lapidary::cpu
