@@ -14,6 +14,7 @@ struct Avx2 {
   LAPIDARY_INLINE static Ints zeros() { return _mm256_setzero_si256(); }
   LAPIDARY_INLINE static Ints all_ints(int x) { return _mm256_set1_epi32(x); }
   LAPIDARY_INLINE static Ints all_bytes(char x) { return _mm256_set1_epi8(x); }
+  LAPIDARY_INLINE static Ints all_words(short x) { return _mm256_set1_epi16(x); }
   LAPIDARY_INLINE static Floats all(float x) { return _mm256_set1_ps(x); }
   LAPIDARY_INLINE static Ints in_all_lanes(__m128i x) { return _mm256_broadcastsi128_si256(x); }
   LAPIDARY_INLINE static Floats in_all_lanes(__m128 x) { return _mm256_insertf128_ps(_mm256_castps128_ps256(x), x, 1); }
@@ -29,9 +30,16 @@ struct Avx2 {
   LAPIDARY_INLINE static Floats to_floats(Ints x) { return _mm256_cvtepi32_ps(x); }
   LAPIDARY_INLINE static Floats fma(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
   LAPIDARY_INLINE static Ints add(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
-  LAPIDARY_INLINE static Ints subtract(Ints a, Ints b) { return _mm256_sub_epi32(a, b); }
   LAPIDARY_INLINE static Ints add_words(Ints a, Ints b) { return _mm256_add_epi16(a, b); }
-  LAPIDARY_INLINE static Ints words_right_4(Ints x) { return _mm256_srli_epi16(x, 4); }
+  template <int N>
+  LAPIDARY_INLINE static Ints words_right(Ints x) { return _mm256_srli_epi16(x, N); }
+  template <int N>
+  LAPIDARY_INLINE static Ints words_left(Ints x) { return _mm256_slli_epi16(x, N); }
+  LAPIDARY_INLINE static Ints times_words(Ints a, Ints b) { return _mm256_mullo_epi16(a, b); }
+  // Of each lane: those at these places; those of the lower or upper halves in turns.
+  LAPIDARY_INLINE static Ints bytes_at(Ints x, Ints places) { return _mm256_shuffle_epi8(x, places); }
+  LAPIDARY_INLINE static Ints zip_lower(Ints a, Ints b) { return _mm256_unpacklo_epi8(a, b); }
+  LAPIDARY_INLINE static Ints zip_upper(Ints a, Ints b) { return _mm256_unpackhi_epi8(a, b); }
   template <int N>
   LAPIDARY_INLINE static Ints shift_left(Ints x) { return _mm256_slli_epi32(x, N); }
   LAPIDARY_INLINE static Ints pairs(Ints weights, Ints q) { return _mm256_maddubs_epi16(weights, q); }

@@ -13,6 +13,7 @@ struct Avx512 {
   LAPIDARY_INLINE static Ints zeros() { return _mm512_setzero_si512(); }
   LAPIDARY_INLINE static Ints all_ints(int x) { return _mm512_set1_epi32(x); }
   LAPIDARY_INLINE static Ints all_bytes(char x) { return _mm512_set1_epi8(x); }
+  LAPIDARY_INLINE static Ints all_words(short x) { return _mm512_set1_epi16(x); }
   LAPIDARY_INLINE static Floats all(float x) { return _mm512_set1_ps(x); }
   LAPIDARY_INLINE static Ints in_all_lanes(__m128i x) { return _mm512_broadcast_i32x4(x); }
   LAPIDARY_INLINE static Floats in_all_lanes(__m128 x) { return _mm512_broadcast_f32x4(x); }
@@ -33,7 +34,15 @@ struct Avx512 {
   LAPIDARY_INLINE static Floats to_floats(Ints x) { return _mm512_cvtepi32_ps(x); }
   LAPIDARY_INLINE static Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
   LAPIDARY_INLINE static Ints add(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
-  LAPIDARY_INLINE static Ints subtract(Ints a, Ints b) { return _mm512_sub_epi32(a, b); }
+  template <int N>
+  LAPIDARY_INLINE static Ints words_right(Ints x) { return _mm512_srli_epi16(x, N); }
+  template <int N>
+  LAPIDARY_INLINE static Ints words_left(Ints x) { return _mm512_slli_epi16(x, N); }
+  LAPIDARY_INLINE static Ints times_words(Ints a, Ints b) { return _mm512_mullo_epi16(a, b); }
+  // Of each lane: those at these places; those of the lower or upper halves in turns.
+  LAPIDARY_INLINE static Ints bytes_at(Ints x, Ints places) { return _mm512_shuffle_epi8(x, places); }
+  LAPIDARY_INLINE static Ints zip_lower(Ints a, Ints b) { return _mm512_unpacklo_epi8(a, b); }
+  LAPIDARY_INLINE static Ints zip_upper(Ints a, Ints b) { return _mm512_unpackhi_epi8(a, b); }
   template <int N>
   LAPIDARY_INLINE static Ints shift_left(Ints x) { return _mm512_slli_epi32(x, N); }
   LAPIDARY_INLINE static Ints add_dots(Ints sums, Ints weights, Ints q) { return _mm512_dpbusd_epi32(sums, weights, q); }

@@ -1,4 +1,4 @@
-// Codes out of their bytes on x86. Each file that includes this is compiled for instructions of its own, so nothing here may have a
+// Codes out of their bytes on x86, for vectors V of q8_x86.hpp. Each file that includes this is compiled for instructions of its own, so nothing here may have a
 // name that the linker sees.
 #pragma once
 
@@ -29,18 +29,21 @@ LAPIDARY_INLINE __m128i load_first(const std::uint8_t* from) {
 // Instructions multiply unsigned bytes: twice the values of e2m1 come out so much larger.
 constexpr int kMoreThanE2m1 = 12;
 
-// c: [Group / 16]
-template <Codes codes, int Group>
-LAPIDARY_INLINE void load_codes(const std::uint8_t* group, __m128i* c) {
+// Of a group that begins at this byte of its rows, those of vector v. c: [Group / 16]
+template <class V, Codes codes, int Group>
+LAPIDARY_INLINE void load_codes(const Streams& streams, int v, int at, typename V::Ints* c) {
+  const auto load_rows = [&]<int kBytes>(int first) __attribute__((always_inline)) {
+    return V::of_rows(v, [&](int row) __attribute__((always_inline)) { return load_first<kBytes>(streams.at[row] + at + first); });
+  };
   if constexpr (codes == Codes::e2m1) {
-    const __m128i values = _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0), fifteen = _mm_set1_epi8(15);
-    const __m128i bytes = load_first<Group / 2>(group);
-    const __m128i low = _mm_and_si128(bytes, fifteen), high = _mm_and_si128(_mm_srli_epi16(bytes, 4), fifteen);
-    c[0] = _mm_shuffle_epi8(values, _mm_unpacklo_epi8(low, high));
-    if constexpr (Group == 32) c[1] = _mm_shuffle_epi8(values, _mm_unpackhi_epi8(low, high));
+    const auto values = V::in_all_lanes(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0)), fifteen = V::all_bytes(15);
+    const auto bytes = load_rows.template operator()<Group / 2>(0);
+    const auto low = bytes & fifteen, high = V::template words_right<4>(bytes) & fifteen;
+    c[0] = V::bytes_at(values, V::zip_lower(low, high));
+    if constexpr (Group == 32) c[1] = V::bytes_at(values, V::zip_upper(low, high));
   } else {
     constexpr int kBits = bits_of(codes);
-    const __m128i mask = _mm_set1_epi16((1 << kBits) - 1);
+    const auto mask = V::all_words((1 << kBits) - 1);
     for_each_sixteen<Group>([&]<int Index>() __attribute__((always_inline)) {
       using Place = Sixteen<codes, Group, Index>;
       // There is no shift of 16-bit numbers by different amounts: a product moves each pair up to the highest bits.
@@ -49,10 +52,11 @@ LAPIDARY_INLINE void load_codes(const std::uint8_t* group, __m128i* c) {
         for (int i = 0; i < 8; ++i) factors[i] = static_cast<std::int16_t>(1 << (16 - 2 * bits_of(codes) - Place::pairs.offsets[i]));
         return factors;
       }();
-      const __m128i bytes = _mm_shuffle_epi8(load_first<Place::kBytes>(group + Place::kFirst), load(Place::pairs.bytes.data()));
-      const __m128i pairs = _mm_mullo_epi16(bytes, load(kFactors.data()));
-      const __m128i first = _mm_and_si128(_mm_srli_epi16(pairs, 16 - 2 * kBits), mask);
-      c[Index] = _mm_or_si128(first, _mm_slli_epi16(_mm_srli_epi16(pairs, 16 - kBits), 8));
+      const auto bytes = load_rows.template operator()<Place::kBytes>(Place::kFirst);
+      const auto spread = V::bytes_at(bytes, V::in_all_lanes(load(Place::pairs.bytes.data())));
+      const auto pairs = V::times_words(spread, V::in_all_lanes(load(kFactors.data())));
+      const auto first = V::template words_right<16 - 2 * kBits>(pairs) & mask;
+      c[Index] = first | V::template words_left<8>(V::template words_right<16 - kBits>(pairs));
     });
   }
 }

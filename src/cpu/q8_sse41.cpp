@@ -34,6 +34,7 @@ struct Sse41 {
   LAPIDARY_INLINE static Ints zeros() { return _mm_setzero_si128(); }
   LAPIDARY_INLINE static Ints all_ints(int x) { return _mm_set1_epi32(x); }
   LAPIDARY_INLINE static Ints all_bytes(char x) { return _mm_set1_epi8(x); }
+  LAPIDARY_INLINE static Ints all_words(short x) { return _mm_set1_epi16(x); }
   LAPIDARY_INLINE static Floats all(float x) { return _mm_set1_ps(x); }
   LAPIDARY_INLINE static Ints in_all_lanes(__m128i x) { return x; }
   LAPIDARY_INLINE static Floats in_all_lanes(__m128 x) { return x; }
@@ -55,9 +56,16 @@ struct Sse41 {
     return _mm_movelh_ps(_mm_cvtpd_ps(sums[0]), _mm_cvtpd_ps(sums[1]));
   }
   LAPIDARY_INLINE static Ints add(Ints a, Ints b) { return _mm_add_epi32(a, b); }
-  LAPIDARY_INLINE static Ints subtract(Ints a, Ints b) { return _mm_sub_epi32(a, b); }
   LAPIDARY_INLINE static Ints add_words(Ints a, Ints b) { return _mm_add_epi16(a, b); }
-  LAPIDARY_INLINE static Ints words_right_4(Ints x) { return _mm_srli_epi16(x, 4); }
+  template <int N>
+  LAPIDARY_INLINE static Ints words_right(Ints x) { return _mm_srli_epi16(x, N); }
+  template <int N>
+  LAPIDARY_INLINE static Ints words_left(Ints x) { return _mm_slli_epi16(x, N); }
+  LAPIDARY_INLINE static Ints times_words(Ints a, Ints b) { return _mm_mullo_epi16(a, b); }
+  // Of each lane: those at these places; those of the lower or upper halves in turns.
+  LAPIDARY_INLINE static Ints bytes_at(Ints x, Ints places) { return _mm_shuffle_epi8(x, places); }
+  LAPIDARY_INLINE static Ints zip_lower(Ints a, Ints b) { return _mm_unpacklo_epi8(a, b); }
+  LAPIDARY_INLINE static Ints zip_upper(Ints a, Ints b) { return _mm_unpackhi_epi8(a, b); }
   template <int N>
   LAPIDARY_INLINE static Ints shift_left(Ints x) { return _mm_slli_epi32(x, N); }
   LAPIDARY_INLINE static Ints pairs(Ints weights, Ints q) { return _mm_maddubs_epi16(weights, q); }

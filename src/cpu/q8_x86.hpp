@@ -45,8 +45,12 @@ LAPIDARY_INLINE std::int32_t total_of(__m128i x) {
 }
 
 struct Factors {
-  float a, a_sum;
+  float a, sum;
 };
+
+// Whether the sum is times a already. In groups of 32 or 16 there may be codes of floats, whose dots want the sum itself.
+template <bool Paired, int Group>
+constexpr bool kSumTimesA = Paired || Group > 32;
 
 // A group of one row. q: [Group], of pairs the odd elements first
 template <class V, bool Paired, int Group>
@@ -86,7 +90,8 @@ LAPIDARY_INLINE Factors quantise_group(const float* x, std::int8_t* q) {
     }
     a = most / 127.0f * 0.0625f;
   }
-  return {a, a * static_cast<float>(V::total(sums))};
+  const float sum = static_cast<float>(V::total(sums));
+  return {a, kSumTimesA<Paired, Group> ? a * sum : sum};
 }
 
 // ---- weights
@@ -110,7 +115,7 @@ struct HalfBytes {
       for (int i = 0; i < kChunks; ++i) {
         const auto bytes = load_rows<V>(streams, v, g * kBytes + 16 * i);
         low[v][i] = bytes & fifteen;
-        high[v][i] = V::words_right_4(bytes) & fifteen;
+        high[v][i] = V::template words_right<4>(bytes) & fifteen;
       }
   }
 
@@ -153,29 +158,21 @@ struct WholeBytes {
   }
 };
 
-// The same of codes of fewer than 8 bits. Those with a sign are made positive, which as many times the sum of u makes up for.
+// The same of codes of fewer than 8 bits.
 template <class V, Codes codes, int Group>
 struct CodeBytes {
   static constexpr int kBytes = Group * bits_of(codes) / 8, kChunks = Group / 16;
   typename V::Ints c[kVectors<V>][kChunks];
 
   LAPIDARY_INLINE CodeBytes(const Streams& streams, int g) {
-    __m128i rows[kStreams][kChunks];
-    for (int i = 0; i < kStreams; ++i) load_codes<codes, Group>(streams.at[i] + g * kBytes, rows[i]);
-    for (int v = 0; v < kVectors<V>; ++v)
-      for (int i = 0; i < kChunks; ++i)
-        c[v][i] = V::of_rows(v, [&](int row) __attribute__((always_inline)) { return rows[row][i]; });
+    for (int v = 0; v < kVectors<V>; ++v) load_codes<V, codes, Group>(streams, v, g * kBytes, c[v]);
   }
 
   // With one activation row, q: [Group]
   LAPIDARY_INLINE auto dots(int v, const std::int8_t* q) const {
-    auto sums = V::zeros(), more = sums;
-    for (int i = 0; i < kChunks; ++i) {
-      const auto u = V::in_all_lanes(load(q + 16 * i));
-      sums = add(sums, c[v][i], u);
-      if constexpr (codes == Codes::e2m1) more = add(more, V::all_bytes(kMoreThanE2m1), u);
-    }
-    return codes == Codes::e2m1 ? V::subtract(sums, more) : sums;
+    auto sums = V::zeros();
+    for (int i = 0; i < kChunks; ++i) sums = add(sums, c[v][i], V::in_all_lanes(load(q + 16 * i)));
+    return sums;
   }
 
  private:
@@ -197,7 +194,7 @@ LAPIDARY_INLINE void fetch(const Streams& streams, int begin, int bytes) {
 
 template <class V, template <class, int, int> class Weights>
 struct ProductsX86 {
-  // q: [groups, rows, Group]; factors: [groups, 2, filled] = a and a * sum of the row that a sum belongs to
+  // q: [groups, rows, Group]; factors: [groups, 2, filled] = the factors of the row that a sum belongs to
   template <bool Paired, int Group>
   static void quantise(const float* const* x, const Q8Tile& tile, Range groups) {
     const int fill = filled<V>(tile.rows);
@@ -208,20 +205,20 @@ struct ProductsX86 {
         float* to = tile.factors + static_cast<std::size_t>(g) * 2 * fill;
         for (int i = r * kVectors<V>; i < (r + 1 < tile.rows ? (r + 1) * kVectors<V> : fill); ++i) {
           to[i] = factors.a;
-          to[fill + i] = factors.a_sum;
+          to[fill + i] = factors.sum;
         }
       }
   }
 
   template <int Bits, int Group, int Rows>
   static void multiply(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
-    multiply_by<Weights<V, Bits, Group>, Group, Rows, true>(w, tile, y, steps);
+    multiply_by<Bits == 4 ? Codes::u4 : Codes::u8, Weights<V, Bits, Group>, Group, Rows>(w, tile, y, steps);
   }
 
   template <Codes codes, int Group>
   static void multiply_codes(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
     with_rows(tile.rows, [&]<int Rows>() {
-      multiply_by<CodeBytes<V, codes, Group>, Group, Rows, has_biases(codes)>(w, tile, y, steps);
+      multiply_by<codes, CodeBytes<V, codes, Group>, Group, Rows>(w, tile, y, steps);
     });
   }
 
@@ -232,7 +229,7 @@ struct ProductsX86 {
     typename V::Ints of[Count], words;
   };
 
-  template <class OfGroup, int Group, int Rows, bool Biases>
+  template <Codes codes, class OfGroup, int Group, int Rows>
   static void multiply_by(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
     constexpr int kSums = Rows * kVectors<V>, kFill = filled<V>(Rows);
     const int groups = w.cols / Group;
@@ -250,6 +247,7 @@ struct ProductsX86 {
       const auto begin_group = [&](int g) __attribute__((always_inline)) {
         fetch(streams, g * OfGroup::kBytes, OfGroup::kBytes);
         const OfGroup weights(streams, g);
+        _mm_prefetch(reinterpret_cast<const char*>(scales + g * kStreams) + kAheadBytes, _MM_HINT_T0);
         dots.words = V::by_stream(load(scales + g * kStreams));
 #pragma GCC unroll 32
         for (int i = 0; i < kFill; ++i) dots.of[i] = i < kSums ? weights.dots(i % kVectors<V>, q + i / kVectors<V> * Group) : V::zeros();
@@ -260,9 +258,12 @@ struct ProductsX86 {
 #pragma GCC unroll 8
         for (int i = 0; i < kFill; i += 4) {
           const auto all = V::pair_sums(V::pair_sums(d.of[i], d.of[i + 1]), V::pair_sums(d.of[i + 2], d.of[i + 3]));
+          const auto a = V::in_all_lanes(_mm_loadu_ps(factors + i)), row_sum = V::in_all_lanes(_mm_loadu_ps(factors + kFill + i));
           auto& sum = sums[i / 4];
-          sum = V::fma(V::to_floats(all), s * V::in_all_lanes(_mm_loadu_ps(factors + i)), sum);
-          if constexpr (Biases) sum = V::fma(b, V::in_all_lanes(_mm_loadu_ps(factors + kFill + i)), sum);
+          auto dot = V::to_floats(all);
+          if constexpr (codes == Codes::e2m1) dot -= V::all(kMoreThanE2m1) * row_sum;  // small integers: exact
+          sum = V::fma(dot, s * a, sum);
+          if constexpr (has_biases(codes)) sum = V::fma(b, kSumTimesA<codes == Codes::u4, Group> ? row_sum : a * row_sum, sum);
         }
         factors += 2 * kFill;
       };
