@@ -37,6 +37,8 @@ struct CpuStep {
   bool q8 = false;
   std::array<Q8Matrix, 3> q8_matrices{};          // as `matrices`
   bool has_maxima = false;                        // sample: of its logits, by the step that computed them
+
+  std::span<const Q8Matrix> products() const { return std::span(q8_matrices).first(static_cast<std::size_t>(matrix_count)); }
 };
 
 // Bytes of copies of scales, where they were not prepared, and writing them for later programs.
