@@ -60,7 +60,7 @@ bool multiplies_affine(const Lines& lines, const link::Matrix& w) {
 [[gnu::noinline]] void multiply_affine(const Lines& lines, const link::Matrix& w, int expert, int first, int count, Products& y) {
   for (int j = 0; j < count; ++j) {
     const StoredRow row = w.row(expert, first + j);
-    float products[4];
+    float products[4] = {};
     switch (lines.count) {
       case 4: multiply_affine_row<4>(lines.x.data(), row, products); break;
       case 3: multiply_affine_row<3>(lines.x.data(), row, products); break;
