@@ -1,5 +1,5 @@
-// Codes out of their bytes on x86, for vectors V of q8_x86.hpp. Each file that includes this is compiled for instructions of its own, so nothing here may have a
-// name that the linker sees.
+// Codes out of their bytes on x86, for vectors V of q8_x86.hpp. Each file that includes this is compiled for instructions of its own,
+// so nothing here may have a name that the linker sees.
 #pragma once
 
 #include <immintrin.h>

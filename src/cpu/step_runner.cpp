@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cassert>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -9,7 +10,7 @@
 #include "cpu/linear_q8.hpp"
 #include "cpu/maxima.hpp"
 #include "cpu/tower_kernels.hpp"
-#include "link/play.hpp"
+#include "link/plan.hpp"
 
 namespace lapidary::cpu {
 
