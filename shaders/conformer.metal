@@ -99,23 +99,22 @@ kernel void glu_conv(constant Step& step [[buffer(0)]], device const Run& run [[
   if (row >= rows_of(step, run)) return;
   float y[kMaxHeld];
 #pragma unroll
-  for (int j = 0; j < kMaxHeld; ++j)
-    if (has_element(j)) y[j] = 0.0f;
+  for (int j = 0; has_element(j); ++j) y[j] = 0.0f;
   for (int tap = max(0, step.window - 1 - row); tap < step.window; ++tap) {
     device const float* from = in_row(in, step.in[0], run, row - step.window + 1 + tap);
 #pragma unroll
-    for (int j = 0; j < kMaxHeld; ++j) {
+    for (int j = 0; has_element(j); ++j) {
       const int i = j * kNormThreads + int(index);
-      if (has_element(j) && i < kNormWidth)
+      if (i < kNormWidth)
         y[j] = fma(taps[tap * kNormWidth + i], from[i] * sigmoid(from[kNormWidth + i]), y[j]);
     }
   }
   const float factor = inverse_rms(sum_of_group(squares(y), sums, lane, simd, simds), kNormWidth, step.epsilon);
   device float* to = out_row(out, step.out[0], run, row);
 #pragma unroll
-  for (int j = 0; j < kMaxHeld; ++j) {
+  for (int j = 0; has_element(j); ++j) {
     const int i = j * kNormThreads + int(index);
-    if (!has_element(j) || i >= kNormWidth) continue;
+    if (i >= kNormWidth) continue;
     const float normed = y[j] * factor * norm[i];
     to[i] = normed * sigmoid(normed);
   }

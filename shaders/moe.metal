@@ -133,10 +133,10 @@ kernel void moe_combine(constant Step& step [[buffer(0)]], device const Run& run
   hold(dense, in_row(in1, step.in[1], run, row), index);
   hold(h, stream, index);
 #pragma unroll
-  for (int j = 0; j < kMaxHeld; ++j) {
+  for (int j = 0; has_element(j); ++j) {
     mixed[j] = 0.0f;
     const int i = j * kNormThreads + int(index);
-    if (has_element(j) && i < kNormWidth)
+    if (i < kNormWidth)
       for (int slot = 0; slot < step.experts_used; ++slot)
         mixed[j] = fma(weights[slot], experts[slot * kNormWidth + i], mixed[j]);
   }
@@ -146,17 +146,17 @@ kernel void moe_combine(constant Step& step [[buffer(0)]], device const Run& run
   const float dense_factor = inverse_rms(dense_sum, kNormWidth, step.epsilon);
   const float mixed_factor = inverse_rms(mixed_sum, kNormWidth, step.epsilon);
 #pragma unroll
-  for (int j = 0; j < kMaxHeld; ++j) {
+  for (int j = 0; has_element(j); ++j) {
     const int i = j * kNormThreads + int(index);
-    if (has_element(j) && i < kNormWidth)
+    if (i < kNormWidth)
       mixed[j] = fma(dense[j] * dense_factor, dense_norm[i], mixed[j] * mixed_factor * expert_norm[i]);
   }
 
   const float sum_factor = inverse_rms(sum_of_group(squares(mixed), sums[2], lane, simd, simds), kNormWidth, step.epsilon);
 #pragma unroll
-  for (int j = 0; j < kMaxHeld; ++j) {
+  for (int j = 0; has_element(j); ++j) {
     const int i = j * kNormThreads + int(index);
-    if (has_element(j) && i < kNormWidth) h[j] = fma(mixed[j] * sum_factor, sum_norm[i], h[j]) * scalar[0];
+    if (i < kNormWidth) h[j] = fma(mixed[j] * sum_factor, sum_norm[i], h[j]) * scalar[0];
   }
   store_held(stream, h, index);
   if (kOutputs == 1) return;

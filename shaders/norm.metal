@@ -7,31 +7,30 @@ constant int kNormThreads [[function_constant(41)]];  // of a threadgroup
 constexpr constant int kMaxHeld = 24;   // elements of a thread
 constexpr constant int kMaxSimds = 32;  // simdgroups of a threadgroup
 
-// Loops over a share run to kMaxHeld so that they unroll; the constants then leave only the elements that a row has.
-inline bool has_element(int j) { return j * kNormThreads < kNormWidth; }
+// How far loops over a share go: known when a pipeline is made, so that they unroll and shares stay in registers.
+inline bool has_element(int j) { return j < kMaxHeld && j * kNormThreads < kNormWidth; }
 
 // x = the thread's share of a row, 0 behind its end
 inline void hold(thread float* x, device const float* row, int index) {
 #pragma unroll
-  for (int j = 0; j < kMaxHeld; ++j) {
+  for (int j = 0; has_element(j); ++j) {
     const int i = j * kNormThreads + index;
-    if (has_element(j)) x[j] = i < kNormWidth ? row[i] : 0.0f;
+    x[j] = i < kNormWidth ? row[i] : 0.0f;
   }
 }
 
 inline void store_held(device float* row, thread const float* x, int index) {
 #pragma unroll
-  for (int j = 0; j < kMaxHeld; ++j) {
+  for (int j = 0; has_element(j); ++j) {
     const int i = j * kNormThreads + index;
-    if (has_element(j) && i < kNormWidth) row[i] = x[j];
+    if (i < kNormWidth) row[i] = x[j];
   }
 }
 
 inline float squares(thread const float* x) {
   float sum = 0.0f;
 #pragma unroll
-  for (int j = 0; j < kMaxHeld; ++j)
-    if (has_element(j)) sum = fma(x[j], x[j], sum);
+  for (int j = 0; has_element(j); ++j) sum = fma(x[j], x[j], sum);
   return sum;
 }
 
@@ -39,9 +38,9 @@ inline float squares(thread const float* x) {
 inline void store_normed(device float* row, thread const float* x, float factor, device const float* weight, float scale,
                          int index) {
 #pragma unroll
-  for (int j = 0; j < kMaxHeld; ++j) {
+  for (int j = 0; has_element(j); ++j) {
     const int i = j * kNormThreads + index;
-    if (has_element(j) && i < kNormWidth) row[i] = x[j] * factor * weight[i] * scale;
+    if (i < kNormWidth) row[i] = x[j] * factor * weight[i] * scale;
   }
 }
 
@@ -77,8 +76,7 @@ kernel void rms_norm(constant Step& step [[buffer(0)]], device const Run& run [[
     return;
   }
 #pragma unroll
-  for (int j = 0; j < kMaxHeld; ++j)
-    if (has_element(j)) x[j] *= factor;
+  for (int j = 0; has_element(j); ++j) x[j] *= factor;
   store_held(out_row(out, step.out[0], run, row), x, index);
 }
 
@@ -95,18 +93,17 @@ kernel void layer_norm(constant Step& step [[buffer(0)]], device const Run& run 
   hold(x, in_row(in, step.in[0], run, row), index);
   float sum = 0.0f;
 #pragma unroll
-  for (int j = 0; j < kMaxHeld; ++j)
-    if (has_element(j)) sum += x[j];
+  for (int j = 0; has_element(j); ++j) sum += x[j];
   const float mean = sum_of_group(sum, sums[0], lane, simd, simds) / float(kNormWidth);
 #pragma unroll
-  for (int j = 0; j < kMaxHeld; ++j)
-    if (has_element(j) && j * kNormThreads + int(index) < kNormWidth) x[j] -= mean;
+  for (int j = 0; has_element(j); ++j)
+    if (j * kNormThreads + int(index) < kNormWidth) x[j] -= mean;
   const float factor = inverse_rms(sum_of_group(squares(x), sums[1], lane, simd, simds), kNormWidth, step.epsilon);
   device float* normed = out_row(out, step.out[0], run, row);
 #pragma unroll
-  for (int j = 0; j < kMaxHeld; ++j) {
+  for (int j = 0; has_element(j); ++j) {
     const int i = j * kNormThreads + int(index);
-    if (has_element(j) && i < kNormWidth) normed[i] = fma(x[j] * factor, weight[i], bias[i]);
+    if (i < kNormWidth) normed[i] = fma(x[j] * factor, weight[i], bias[i]);
   }
 }
 
@@ -125,8 +122,7 @@ kernel void add_norm(constant Step& step [[buffer(0)]], device const Run& run [[
   hold(h, stream, index);
   hold(update, in_row(in1, step.in[1], run, row), index);
 #pragma unroll
-  for (int j = 0; j < kMaxHeld; ++j)
-    if (has_element(j)) h[j] += update[j];
+  for (int j = 0; has_element(j); ++j) h[j] += update[j];
   store_held(stream, h, index);
   if (kOutputs == 1) return;
   const float factor = inverse_rms(sum_of_group(squares(h), sums, lane, simd, simds), kNormWidth, step.epsilon);
@@ -156,8 +152,7 @@ kernel void residual_norm(constant Step& step [[buffer(0)]], device const Run& r
   const float update_factor =
       inverse_rms(sum_of_group(squares(update), sums[0], lane, simd, simds), kNormWidth, step.epsilon) * part;
 #pragma unroll
-  for (int j = 0; j < kMaxHeld; ++j)
-    if (has_element(j)) h[j] = fma(update[j] * update_factor, weight[j], h[j]) * layer_factor;
+  for (int j = 0; has_element(j); ++j) h[j] = fma(update[j] * update_factor, weight[j], h[j]) * layer_factor;
   store_held(stream, h, index);
   if (kOutputs == 1) return;
 
