@@ -39,7 +39,7 @@ std::vector<int> all_widths() {
 }
 
 // From one number of rows to the next, where all are multiplied with much else.
-int next_rows() { return is_emulated() ? 3 : 1; }
+int next_rows() { return is_emulated() ? cpu::kTileRows - 1 : 1; }
 
 // x: at most kTileRows. The room holds rubbish and ends where it may end.
 FloatRows multiply(const cpu::Q8Kernels& kernels, const cpu::Q8Weights& w, const FloatRows& x, cpu::Range steps) {
@@ -141,6 +141,7 @@ std::vector<Awkward> awkward_rows(Random& random, int cols, const Storage& stora
 constexpr cpu::Order kOrders[] = {cpu::Order::neighbours, cpu::Order::quarters};
 
 suite<"q8 sweep"> walk_suite = [] {
+  if (is_emulated()) return;
   std::vector<int> heights = kPublishedHeights;
   for (int rows = 1; rows <= 70; ++rows) heights.push_back(rows);
 
@@ -228,7 +229,7 @@ suite<"q8 weights"> weights_suite = [] {
     expect(has == expected);
   };
 
-  "scales, biases and the sums that kernels want lie together in the order of the sweep, expert by expert"_test = [] {
+  if (!is_emulated()) "scales, biases and the sums that kernels want lie together in the order of the sweep, expert by expert"_test = [] {
     Random random(2);
     for (const cpu::Instructions& set : cpu::all_instructions())
       for (const Storage& storage : q8_storages())
@@ -309,16 +310,16 @@ suite<"q8 kernels"> kernel_suite = [] {
       }
     };
 
-    test("products of " + label(storage) + " are near their definition for any number of outputs and rows") = [storage] {
+    if (!is_emulated()) test("products of " + label(storage) + " are near their definition for any number of outputs and rows") = [storage] {
       Random random(4);
       for (const int n : {1, 2, 3, 4, 5, 11, 23, 100}) {
         Weights weights(random, storage, n, 384);
-        for (int rows = 1; rows <= cpu::kTileRows; rows += next_rows())
+        for (int rows = 1; rows <= cpu::kTileRows; ++rows)
           expect_near_definition(weights, random_rows(random, rows, 384), "random rows");
       }
     };
 
-    test("products of " + label(storage) + " are near their definition for awkward rows") = [storage] {
+    if (!is_emulated()) test("products of " + label(storage) + " are near their definition for awkward rows") = [storage] {
       Random random(5);
       for (const int k : {128, 640}) {
         Weights weights(random, storage, 7, k);
@@ -502,7 +503,9 @@ void test_same_as_portable(const cpu::Q8Kernels& kernels) {
           all.push_back({"no number", random.floats(k, -1, 1)});
           all.back().x[random.below(k)] = bad;
         }
-        for (const std::byte code : {std::byte{0}, std::byte{0xf0}, std::byte{0x0f}, std::byte{0xff}}) {
+        std::vector<std::byte> codes = {std::byte{0}, std::byte{0xff}};
+        if (!is_emulated()) codes.insert(codes.end(), {std::byte{0xf0}, std::byte{0x0f}});
+        for (const std::byte code : codes) {
           if (code != std::byte{0}) weights.fill(code);  // random ones at first
           for (const Awkward& row : all)
             for (int rows = 1; rows <= cpu::kTileRows; rows += next_rows()) {

@@ -1,5 +1,6 @@
 // Whether an emulator runs these tests (tools/check-emulated), 10 to 50 times as slowly as a processor would. They then leave out
-// all sets of instructions but the best, and most sizes: a processor at hand runs the same tests with all sizes and the lesser sets.
+// all sets of instructions but the best, most sizes, what does not depend on instructions, and much of how near products are to their
+// definition, for those of the best set have the bits of portable code: a processor at hand runs the same tests with all of that.
 #pragma once
 
 #include <cstdlib>
