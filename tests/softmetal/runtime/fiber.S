@@ -8,6 +8,7 @@
     .globl softmetal_park
     .globl softmetal_enter
     .globl softmetal_leave
+    .hidden softmetal_next
 
 #if defined(__aarch64__)
     .type softmetal_park, %function
@@ -70,7 +71,7 @@ softmetal_park:                     // the lane is in r12
     pushq %rbp
     movq %r12, %rdi
     movq %rsp, %rsi
-    call softmetal_next@PLT
+    call softmetal_next
     movq %rax, %rsp
     popq %rbp
     popq %rcx

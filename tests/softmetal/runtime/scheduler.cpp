@@ -92,6 +92,13 @@ bool finish_barrier(Threadgroup& group) {
 
 void* first_running(const Simdgroup& simdgroup) { return simdgroup.stack[std::countr_zero(simdgroup.running)]; }
 
+// All that lanes hold is more than the nearest cache: what one goes on with is asked for while another runs.
+void fetch_lane(const Simdgroup& simdgroup, int place) {
+  const char* stack = static_cast<const char*>(simdgroup.stack[place]);
+  for (int byte = 0; byte < 320; byte += 64) __builtin_prefetch(stack + byte);
+  __builtin_prefetch(simdgroup.lane[place]);
+}
+
 // No other lane of the simdgroup can run.
 __attribute__((noinline)) void* after_meeting(Simdgroup& simdgroup, Threadgroup& group) {
   if (simdgroup.at_simd) {
@@ -138,6 +145,7 @@ void* softmetal_next(Lane* lane, void* stack) {
   Simdgroup& simdgroup = *lane->simdgroup;
   simdgroup.stack[lane->place] = stack;
   const std::uint32_t later = simdgroup.running & ~1u << lane->place;
+  if (const std::uint32_t after_it = later & (later - 1)) fetch_lane(simdgroup, std::countr_zero(after_it));
   if (later) return simdgroup.stack[std::countr_zero(later)];
   if (simdgroup.running) return first_running(simdgroup);
   return after_meeting(simdgroup, *lane->group);
