@@ -92,10 +92,12 @@ bool finish_barrier(Threadgroup& group) {
 
 void* first_running(const Simdgroup& simdgroup) { return simdgroup.stack[std::countr_zero(simdgroup.running)]; }
 
-// All that lanes hold is more than the nearest cache: what one goes on with is asked for while another runs.
+constexpr int kFetchedBytes = 320;  // of a stack: more of it takes longer than it saves
+
+// The stacks of all lanes are more than the nearest cache holds: each is asked for while another lane runs.
 void fetch_lane(const Simdgroup& simdgroup, int place) {
   const char* stack = static_cast<const char*>(simdgroup.stack[place]);
-  for (int byte = 0; byte < 320; byte += 64) __builtin_prefetch(stack + byte);
+  for (int byte = 0; byte < kFetchedBytes; byte += 64) __builtin_prefetch(stack + byte);
   __builtin_prefetch(simdgroup.lane[place]);
 }
 
