@@ -116,12 +116,13 @@ std::vector<int> own_processors() {
 
 #endif
 
+std::string folder_of(int processor, const std::string& root) { return root + "/sys/devices/system/cpu/cpu" + std::to_string(processor); }
+
 }  // namespace
 
 int threads_for(std::span<const int> processors, const std::string& root) {
   const auto cores = std::count_if(processors.begin(), processors.end(), [&](int processor) {
-    const std::string topology = root + "/sys/devices/system/cpu/cpu" + std::to_string(processor) + "/topology/";
-    return !comes_later(processor, processors, text_of(topology + "thread_siblings_list"));
+    return !comes_later(processor, processors, text_of(folder_of(processor, root) + "/topology/thread_siblings_list"));
   });
   return std::max(1, std::min(static_cast<int>(cores), quota_cores(root)));
 }
@@ -138,6 +139,31 @@ int default_threads() {
   }
 #endif
   return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxThreads);
+}
+
+std::size_t last_cache_bytes(std::span<const int> processors, const std::string& root) {
+  std::size_t bytes = 0;
+  for (const int processor : processors) {
+    std::optional<std::int64_t> kib;
+    std::string last;
+    for (int index = 0;; ++index) {
+      const std::string cache = folder_of(processor, root) + "/cache/index" + std::to_string(index), size = text_of(cache + "/size");
+      std::string_view text = size;  // "36608K"
+      if (text.empty()) break;
+      kib = number(take(text, 'K'));
+      last = cache;
+    }
+    if (kib && *kib > 0 && !comes_later(processor, processors, text_of(last + "/shared_cpu_list"))) bytes += static_cast<std::size_t>(*kib) << 10;
+  }
+  return bytes;
+}
+
+std::size_t last_cache_bytes() {
+#if defined(__linux__)
+  return last_cache_bytes(own_processors(), "");
+#else
+  return 0;
+#endif
 }
 
 }  // namespace lapidary::cpu

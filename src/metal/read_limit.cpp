@@ -10,7 +10,7 @@ namespace lapidary::metal {
 namespace {
 
 constexpr int kGroups = 1024, kPieces = 3815, kPasses = 16;
-constexpr std::size_t kBytes = std::size_t{layout::kReadStreams} * kGroups * kPieces * 16;  // 250 MB, as on a processor
+constexpr std::size_t kBytes = std::size_t{layout::kReadStreams} * kGroups * kPieces * 16;  // 250 MB, as on most processors
 
 MTL::CommandBuffer* submit(const Gpu& gpu, const Dispatch& dispatch) {
   MTL::CommandBuffer* commands = gpu.queue()->commandBuffer();

@@ -1,8 +1,10 @@
-// How many threads compute: processors, hyperthreads and the quotas of cgroups, as the system's files say or fail to say.
+// How many threads compute and how much the caches hold: processors, hyperthreads, the quotas of cgroups and caches, as the system's
+// files say or fail to say.
 #include <boost/ut.hpp>
 
 #include <filesystem>
 #include <numeric>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -21,7 +23,9 @@ namespace {
 using namespace boost::ut;
 using Files = std::vector<std::pair<std::string, std::string>>;
 
-int threads_with(int processors, const Files& files) {
+// What of(processors, root) makes of the files.
+template <class Of>
+auto with_files(int processors, const Files& files, Of of) {
   const TemporaryFolder root;
   for (const auto& [name, text] : files) {
     std::filesystem::create_directories(std::filesystem::path(root.path(name)).parent_path());
@@ -29,7 +33,27 @@ int threads_with(int processors, const Files& files) {
   }
   std::vector<int> all(static_cast<std::size_t>(processors));
   std::iota(all.begin(), all.end(), 0);
-  return cpu::threads_for(all, root.path());
+  return of(all, root.path());
+}
+
+int threads_with(int processors, const Files& files) { return with_files(processors, files, cpu::threads_for); }
+
+struct CacheFiles {
+  std::string size, shared_by;
+};
+
+// Of processors with caches in the order of their levels.
+std::size_t cache_bytes(const std::vector<std::vector<CacheFiles>>& processors) {
+  Files files;
+  for (std::size_t p = 0; p < processors.size(); ++p)
+    for (std::size_t i = 0; i < processors[p].size(); ++i) {
+      const std::string cache = "sys/devices/system/cpu/cpu" + std::to_string(p) + "/cache/index" + std::to_string(i);
+      files.emplace_back(cache + "/size", processors[p][i].size);
+      files.emplace_back(cache + "/shared_cpu_list", processors[p][i].shared_by);
+    }
+  return with_files(static_cast<int>(processors.size()), files, [](std::span<const int> all, const std::string& root) {
+    return cpu::last_cache_bytes(all, root);
+  });
 }
 
 int threads_siblings(const std::vector<std::string>& siblings) {
@@ -118,6 +142,21 @@ suite<"cores"> cores_suite = [] {
     for (const std::string& text : {std::string(), std::string("\n\n"), std::string("::::"), std::string("0:"), std::string("0::a/b"),
                                     std::string("cpu"), std::string(":cpu:"), slashes, "0::" + slashes, std::string(200000, ',')})
       expect(eq(threads_with(64, {{"proc/self/cgroup", text}}), 64)) << text.substr(0, 20);
+  };
+
+  "the last caches count, each once"_test = [] {
+    const CacheFiles own{"48K\n", "0\n"};
+    expect(eq(cache_bytes({{own, {"2048K\n", "0\n"}, {"36608K\n", "0-1\n"}}, {own, {"2048K\n", "1\n"}, {"36608K\n", "0-1\n"}}}), std::size_t{36608} << 10));
+    expect(eq(cache_bytes({{own, {"32768K\n", "0-1,4\n"}}, {own, {"32768K\n", "0-1,4\n"}}, {own, {"32768K\n", "2-3\n"}}}), std::size_t{65536} << 10))
+        << "caches of two groups of cores";
+    expect(eq(cache_bytes({{{"1024K\n", "0\n"}}, {{"512K\n", "1\n"}}}), std::size_t{1536} << 10)) << "cores of two kinds";
+  };
+
+  "caches that make no sense are none"_test = [] {
+    expect(eq(cache_bytes({}), 0_ul));
+    expect(eq(cache_bytes({{}, {}}), 0_ul));
+    for (const std::string text : {"\n", "K", "x", "-1K", "1e3K", "99999999999999999999K"})
+      expect(eq(cache_bytes({{{text, "0\n"}}}), 0_ul)) << text;
   };
 
 #if defined(__linux__)
