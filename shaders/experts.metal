@@ -2,16 +2,20 @@
 // rows, a tile of outputs and one of the picks of the block. The first of a block to pick an expert computes it for all
 // rows of the block that did: its weights are read once.
 
-// slots[r]: with which of its picks row first_row + r of the block wants this expert, or -1.
+// slots[r]: with which of its picks row first_row + r of the block wants this expert, or -1. A row picks an expert once at most,
+// so the lanes find four rows at a time.
 inline void slots_of(int expert, constant Step& step, device const Run& run, device const int* ids, int first_row,
                      thread int* slots, uint lane) {
   const int used = step.experts_used, rows = rows_of(step, run);
-  for (int r = 0; r < kRowsMax; ++r) {
-    slots[r] = -1;
-    if (r >= kRows || first_row + r >= rows) continue;
-    device const int* picks = ids + row_offset(step.in[1], run, first_row + r, 4);
-    const int slot = simd_min(int(lane) < used && picks[min(int(lane), used - 1)] == expert ? int(lane) : used);
-    if (slot < used) slots[r] = slot;
+  for (int r = 0; r < kRowsMax; r += 4) {
+    uint found = 0;  // a byte for each row: the pick and 1, or 0
+    for (int i = 0; i < 4; ++i) {
+      if (r + i >= kRows || first_row + r + i >= rows) continue;
+      device const int* picks = ids + row_offset(step.in[1], run, first_row + r + i, 4);
+      if (picks[min(int(lane), used - 1)] == expert && int(lane) < used) found |= (lane + 1u) << uint(8 * i);
+    }
+    if (r < kRows) found = simd_or(found);
+    for (int i = 0; i < 4; ++i) slots[r + i] = int(found >> uint(8 * i) & 0xffu) - 1;
   }
 }
 
