@@ -21,6 +21,10 @@ struct simdgroup_matrix {
   static_assert(Columns == 8 && Rows == 8, "matrices of a simdgroup are 8x8");
   typedef T Pair __attribute__((ext_vector_type(2)));
   Pair elements;
+  // Of a matrix as it was loaded: what the lane needs of it for its elements of a product, on the left and on the right.
+  bool is_loaded = false;
+  T row[8];
+  Pair columns[8];
 
   simdgroup_matrix() = default;
   explicit simdgroup_matrix(T diagonal) {
@@ -28,7 +32,10 @@ struct simdgroup_matrix {
     elements[0] = place.row == place.column ? diagonal : T(0);
     elements[1] = place.row == place.column + 1 ? diagonal : T(0);
   }
-  Pair& thread_elements() { return elements; }
+  Pair& thread_elements() {
+    is_loaded = false;
+    return elements;
+  }
   const Pair& thread_elements() const { return elements; }
 };
 typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
@@ -48,10 +55,17 @@ inline void simdgroup_load(simdgroup_matrix<T, 8, 8>& matrix, const T* source, u
                            bool transposed = false) {
   const softmetal::MatrixPlace place = softmetal::matrix_place(softmetal::this_lane()->lane);
   const T* from = source + origin.y * row_elements + origin.x;
-  for (int i = 0; i < 2; ++i) {
-    const ulong row = ulong(place.row), column = ulong(place.column + i);
-    matrix.elements[i] = transposed ? from[column * row_elements + row] : from[row * row_elements + column];
+  const auto element = [=](int row, int column) {
+    return transposed ? from[ulong(column) * row_elements + ulong(row)] : from[ulong(row) * row_elements + ulong(column)];
+  };
+  for (int i = 0; i < 2; ++i) matrix.elements[i] = element(place.row, place.column + i);
+#ifndef SOFTMETAL_CHECKED
+  for (int k = 0; k < 8; ++k) {
+    matrix.row[k] = element(place.row, k);
+    for (int i = 0; i < 2; ++i) matrix.columns[k][i] = element(k, place.column + i);
   }
+  matrix.is_loaded = true;
+#endif
 }
 template <class T>
 inline void simdgroup_store(simdgroup_matrix<T, 8, 8> matrix, T* target, ulong row_elements = 8, ulong2 origin = 0,
@@ -87,11 +101,22 @@ SOFTMETAL_INSIDE void multiply(Simdgroup* simdgroup, int area) {
 
 namespace metal {
 
-// d = a * b + c
+// d = a * b + c. Lanes that have loaded both factors need nothing of each other; in checked libraries they meet all the same.
 template <class D, class A, class B, class C>
 SOFTMETAL_INSIDE void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, simdgroup_matrix<A, 8, 8> a,
                                                     simdgroup_matrix<B, 8, 8> b, simdgroup_matrix<C, 8, 8> c,
                                                     SOFTMETAL_SITE) {
+  d.is_loaded = false;
+  if (a.is_loaded && b.is_loaded) {
+    typedef float Pair __attribute__((ext_vector_type(2)));
+    Pair sums = 0.0f;
+    for (int k = 0; k < 8; ++k) {
+      const Pair right = {float(b.columns[k][0]), float(b.columns[k][1])};
+      sums = __builtin_elementwise_fma(Pair(float(a.row[k])), right, sums);
+    }
+    for (int i = 0; i < 2; ++i) d.elements[i] = D(float(c.elements[i]) + sums[i]);
+    return;
+  }
   softmetal::Lane* lane = softmetal::this_lane();
   softmetal::Simdgroup* simdgroup = lane->simdgroup;
   const softmetal::MatrixPlace place = softmetal::matrix_place(lane->lane);
