@@ -229,8 +229,9 @@ struct ProductsX86 {
     typename V::Ints of[Count], words;
   };
 
+  // A function each: compilers take far longer for one that holds dozens of them.
   template <Codes codes, class OfGroup, int Group, int Rows>
-  static void multiply_by(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
+  __attribute__((noinline)) static void multiply_by(const Q8Weights& w, const Q8Tile& tile, float* const* y, Range steps) {
     constexpr int kSums = Rows * kVectors<V>, kFill = filled<V>(Rows);
     const int groups = w.cols / Group;
     for (int step = steps.begin; step < steps.end; ++step) {
