@@ -134,6 +134,7 @@ struct AttentionKernels {
 extern const AttentionKernels kVectorAttention;  // with vectors of four floats
 extern const AttentionKernels kBfmmlaAttention;  // Arm with matrix products of bfloat16
 extern const AttentionKernels kAvx2Attention;    // x86 with AVX2 and FMA
+extern const AttentionKernels kAvx512Attention;  // x86 with AVX-512
 
 void block_qkv_bf16(Rows rows, In qkv, In angles, const float* q_norm, const float* k_norm, HeadShape shape, float query_scale,
                     float epsilon, const link::KvCacheBf16& cache, Out q, Part part);

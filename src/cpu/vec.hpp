@@ -1,7 +1,8 @@
-// Eight virtual float lanes, whatever the vector width of the target: one batch of eight or two of four. Sums over lanes
-// have one fixed tree, so results do not depend on the width.
+// Eight virtual float lanes, whatever the vector width of the target: one batch of eight, also where there are wider ones, or two of
+// four. Sums over lanes have one fixed tree, so results do not depend on the width.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <xsimd/xsimd.hpp>
@@ -12,10 +13,9 @@ namespace {
 inline constexpr int kLanes = 8;
 
 struct Vec {
-  using Batch = xsimd::batch<float>;
-  static constexpr int kBatchLanes = static_cast<int>(Batch::size);
+  static constexpr int kBatchLanes = std::min(kLanes, static_cast<int>(xsimd::batch<float>::size));
+  using Batch = xsimd::make_sized_batch_t<float, kBatchLanes>;
   static constexpr int kBatches = kLanes / kBatchLanes;
-  static_assert(kBatches * kBatchLanes == kLanes, "vectors of more than eight floats are not supported");
 
   Batch batch[kBatches];
 
