@@ -117,7 +117,7 @@ class CpuExecutor final : public link::Executor {
   link::ReadLimit measure_read_limit() override { return cpu::measure_read_limit(program_.plan.threads); }
 
   double measure_product_limit() override {
-    return cpu::measure_product_limit(team_, program_.numeric == link::Numeric::fast ? instructions_.tower_products : nullptr);
+    return cpu::measure_product_limit(team_, instructions_, program_.numeric == link::Numeric::fast);
   }
 
  private:

@@ -6,7 +6,7 @@
 
 namespace lapidary::cpu {
 
-const FloatProducts kPortableFloatProducts{multiply_panel<numeric::dequantise>, multiply_row<numeric::dequantise>};
+const FloatProducts kPortableFloatProducts = kFloatProducts<numeric::dequantise>;
 
 void multiply(const FloatProducts& products, const Lines& lines, const link::Matrix& w, int expert, Range range) {
   for_each_product(products, lines, w, expert, range, [&](int line, int n, int count, const float* y) {

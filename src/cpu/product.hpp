@@ -38,11 +38,15 @@ struct FloatProducts {
   void (*multiply_panel)(const Lines& lines, const link::Matrix& w, int expert, int first, int count, Products& y);
   // w[row] . x, the same bits, where the rows that follow are not wanted: nothing is fetched ahead.
   float (*multiply_row)(const float* x, const link::Matrix& w, int row);
+  // So often `register_products` products of numbers that are in registers: the limit of all others.
+  float (*multiply_registers)(int times);
+  double register_products;
 };
 
 extern const FloatProducts kPortableFloatProducts;
 // Those of other families of processors are not in the program; instructions.hpp says which ones this processor can run.
 extern const FloatProducts kAvx2FloatProducts;
+extern const FloatProducts kAvx512FloatProducts;
 
 // Calls finish(line, n, count, y) with runs of products: y[j] is that of weight row n + j, for j < count.
 template <class Finish>

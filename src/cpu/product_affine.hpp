@@ -1,9 +1,9 @@
 // Products of a few lines with affine weights, multiplied as they are dequantised: the sums of dot.hpp to the bit, without a panel.
-// Files that are compiled for instructions of their own include
-// this, so nothing here may have a name that the linker sees.
+// Files that are compiled for instructions of their own include this, so nothing here may have a name that the linker sees.
 #pragma once
 
 #include "cpu/product.hpp"
+#include "cpu/product_affine_x86.hpp"
 #include "cpu/vec.hpp"
 #include "numeric/affine.hpp"
 
@@ -16,9 +16,15 @@ using numeric::read_number;
 using numeric::read_vector;
 using numeric::StoredRow;
 
-// y[r] = x[r] . w
-template <int R, int Bits>
-void multiply_affine_row(const float* const* x, const StoredRow& w, float* y) {
+#if !defined(__AVX2__)
+struct OneRow {
+  static constexpr int kRows = 1;
+};
+
+// As in product_affine_x86.hpp.
+template <class Rows, int Sets, int R, int Bits>
+void multiply_affine_rows(const float* const* x, const std::array<StoredRow, 1>& rows, float (*y)[1]) {
+  const StoredRow& w = rows[0];
   Floats sum[R][2] = {};
   const Storage& storage = w.storage;
   const std::byte* from = w.values;
@@ -35,39 +41,62 @@ void multiply_affine_row(const float* const* x, const StoredRow& w, float* y) {
   for (int r = 0; r < R; ++r) {
     float lanes[kLanes];
     std::memcpy(lanes, sum[r], sizeof lanes);
-    y[r] = sum_lanes(lanes);
+    y[r][0] = sum_lanes(lanes);
   }
 }
+#endif
+
+// Lines and weight rows that meet at a time, and how many lines do without a panel: more of them are faster with one, dequantised once
+// for all.
+#if defined(__AVX512F__)
+using AffineRows = TwoRows;
+constexpr int kAffineLines = 8, kAffineSets = 2, kMostAffineLines = 24;
+#elif defined(__AVX2__)
+using AffineRows = OneRow;
+constexpr int kAffineLines = 4, kAffineSets = 2, kMostAffineLines = 12;
+#else
+using AffineRows = OneRow;
+constexpr int kAffineLines = 4, kAffineSets = 1, kMostAffineLines = 4;
+#endif
+constexpr int kAffineTogether = kAffineSets * AffineRows::kRows;
+using AffineWeights = std::array<StoredRow, kAffineTogether>;
 
 template <int R>
-void multiply_affine_row(const float* const* x, const StoredRow& w, float* y) {
-  switch (w.storage.bits) {
-    case 2: return multiply_affine_row<R, 2>(x, w, y);
-    case 3: return multiply_affine_row<R, 3>(x, w, y);
-    case 4: return multiply_affine_row<R, 4>(x, w, y);
-    case 5: return multiply_affine_row<R, 5>(x, w, y);
-    case 6: return multiply_affine_row<R, 6>(x, w, y);
-    default: assert(w.storage.bits == 8); return multiply_affine_row<R, 8>(x, w, y);
+void multiply_affine_rows(const float* const* x, const AffineWeights& w, float (*y)[kAffineTogether]) {
+  switch (w[0].storage.bits) {
+    case 2: return multiply_affine_rows<AffineRows, kAffineSets, R, 2>(x, w, y);
+    case 3: return multiply_affine_rows<AffineRows, kAffineSets, R, 3>(x, w, y);
+    case 4: return multiply_affine_rows<AffineRows, kAffineSets, R, 4>(x, w, y);
+    case 5: return multiply_affine_rows<AffineRows, kAffineSets, R, 5>(x, w, y);
+    case 6: return multiply_affine_rows<AffineRows, kAffineSets, R, 6>(x, w, y);
+    default: assert(w[0].storage.bits == 8); return multiply_affine_rows<AffineRows, kAffineSets, R, 8>(x, w, y);
   }
 }
 
-// More lines are faster with a panel, dequantised once for all of them.
+// As many lines as meet weights at a time, up to R, from line l on; returns how many. The first `count` products are wanted.
+template <int R>
+int multiply_affine_lines(const Lines& lines, int l, const AffineWeights& w, int count, int j, Products& y) {
+  if constexpr (R > 1)
+    if (lines.count - l < R) return multiply_affine_lines<R - 1>(lines, l, w, count, j, y);
+  float products[R][kAffineTogether];
+  multiply_affine_rows<R>(lines.x.data() + l, w, products);
+  for (int r = 0; r < R; ++r) std::copy_n(products[r], count, &y[l + r][j]);
+  return R;
+}
+
 bool multiplies_affine(const Lines& lines, const link::Matrix& w) {
-  return w.storage.encoding == Encoding::affine && lines.count <= 4;
+  return w.storage.encoding == Encoding::affine && lines.count <= kMostAffineLines;
 }
 
 // As FloatProducts::multiply_panel.
 [[gnu::noinline]] void multiply_affine(const Lines& lines, const link::Matrix& w, int expert, int first, int count, Products& y) {
-  for (int j = 0; j < count; ++j) {
-    const StoredRow row = w.row(expert, first + j);
-    float products[4] = {};
-    switch (lines.count) {
-      case 4: multiply_affine_row<4>(lines.x.data(), row, products); break;
-      case 3: multiply_affine_row<3>(lines.x.data(), row, products); break;
-      case 2: multiply_affine_row<2>(lines.x.data(), row, products); break;
-      default: multiply_affine_row<1>(lines.x.data(), row, products); break;
-    }
-    for (int l = 0; l < lines.count; ++l) y[l][j] = products[l];
+  for (int j = 0; j < count; j += kAffineTogether) {
+    const auto row = [&](int i) { return w.row(expert, first + std::min(j + i, count - 1)); };  // the last one again and again
+    const AffineWeights weights = [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return AffineWeights{row(static_cast<int>(I))...};
+    }(std::make_index_sequence<kAffineTogether>());
+    for (int l = 0; l < lines.count;)
+      l += multiply_affine_lines<kAffineLines>(lines, l, weights, std::min(kAffineTogether, count - j), j, y);
   }
 }
 

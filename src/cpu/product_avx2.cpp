@@ -5,6 +5,6 @@
 
 namespace lapidary::cpu {
 
-const FloatProducts kAvx2FloatProducts{multiply_panel<numeric::dequantise_row>, multiply_row<numeric::dequantise_row>};
+const FloatProducts kAvx2FloatProducts = kFloatProducts<numeric::dequantise_row>;
 
 }  // namespace lapidary::cpu

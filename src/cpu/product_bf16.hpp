@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "cpu/dot.hpp"
 #include "cpu/product.hpp"
 #include "cpu/product_bf16_row.hpp"
 #include "cpu/vec.hpp"
@@ -19,6 +20,11 @@ namespace {
 constexpr int kTogether = 4;  // weight rows walked side by side
 constexpr int kLine = 32;     // weights of a cache line
 constexpr std::size_t kTogetherSums = kTogether * kLanes;
+#if defined(__AVX512F__)
+constexpr int kBf16Lines = 8, kMostBf16Lines = 32;  // that meet them at a time, and that do without a panel
+#else
+constexpr int kBf16Lines = 4, kMostBf16Lines = 16;
+#endif
 
 // Bytes between what is multiplied and what is fetched into the cache of the second level, at least.
 constexpr std::size_t kAhead = 16384;
@@ -42,11 +48,30 @@ struct WeightRows {
     const auto halves = numeric::read_vector<Halves>(at(row, col));
     return std::bit_cast<Vec>(std::array<Halves, 2>{numeric::weave_low(Halves{}, halves), numeric::weave_high(Halves{}, halves)});
   }
+#if defined(__AVX512F__)
+  // Of this row and the next.
+  __m512 pair(int row, int col) const {
+    const auto load = [](const std::byte* from) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)); };
+    const __m256i halves = _mm256_inserti128_si256(_mm256_castsi128_si256(load(at(row, col))), load(at(row + 1, col)), 1);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+  }
+#endif
 };
 
-// sums[r][c][i % kLanes] += x[r][i] * w[c][i] for i from `begin` on. sums: [R, kTogether, kLanes]
+// sums[r][c][i % kLanes] += x[r][i] * w[c][i] for whole lanes i from `begin` on; returns where they end. sums: [R, kTogether, kLanes]
 template <int R, int C>
-void multiply_bf16_from(int begin, const float* const* x, const WeightRows& w, float* sums) {
+int multiply_bf16_lanes(int begin, const float* const* x, const WeightRows& w, float* sums) {
+  const std::byte* const ahead = w.ahead();
+#if defined(__AVX512F__)
+  if constexpr (C % 2 == 0) {
+    const int end = w.cols / kLanes * kLanes;
+    dot_pairs<R, C / 2>(x, begin, end, [&](int p, int i) __attribute__((always_inline)) {
+      if (p == 0) __builtin_prefetch(ahead + static_cast<std::size_t>(i) * 2 * C, 0, 2);
+      return w.pair(2 * p, i);
+    }, sums, kTogetherSums);
+    return end;
+  }
+#endif
   Vec sum[R][C];
   for (int r = 0; r < R; ++r)
     for (int c = 0; c < C; ++c) sum[r][c] = Vec::load(sums + r * kTogetherSums + c * kLanes);
@@ -58,7 +83,6 @@ void multiply_bf16_from(int begin, const float* const* x, const WeightRows& w, f
       for (int r = 0; r < R; ++r) sum[r][c] = fused(left[r], right, sum[r][c]);
     }
   };
-  const std::byte* const ahead = w.ahead();
   int i = begin;
   for (; i + kLine <= w.cols; i += kLine) {
     for (int c = 0; c < C; ++c) __builtin_prefetch(ahead + static_cast<std::size_t>(i) * 2 * C + c * 64, 0, 2);
@@ -67,7 +91,13 @@ void multiply_bf16_from(int begin, const float* const* x, const WeightRows& w, f
   for (; i + kLanes <= w.cols; i += kLanes) step(i);
   for (int r = 0; r < R; ++r)
     for (int c = 0; c < C; ++c) sum[r][c].store(sums + r * kTogetherSums + c * kLanes);
-  for (; i < w.cols; ++i)
+  return i;
+}
+
+// The same to the end.
+template <int R, int C>
+void multiply_bf16_from(int begin, const float* const* x, const WeightRows& w, float* sums) {
+  for (int i = multiply_bf16_lanes<R, C>(begin, x, w, sums); i < w.cols; ++i)
     for (int r = 0; r < R; ++r)
       for (int c = 0; c < C; ++c) {
         float& lane = sums[r * kTogetherSums + c * kLanes + i % kLanes];
@@ -75,10 +105,12 @@ void multiply_bf16_from(int begin, const float* const* x, const WeightRows& w, f
       }
 }
 
-// sums: [R, kTogether, kLanes]
+// As many lines as fit the registers, up to R; returns how many. sums: [R, kTogether]
 template <int R>
-void multiply_bf16_lines(const float* const* x, WeightRows w, int rows, float* sums) {
-  constexpr int C = R <= 2 ? 4 : 2;  // sums and operands must fit the registers
+int multiply_bf16_lines(const float* const* x, int lines, WeightRows w, int rows, float* sums) {
+  if constexpr (R > 1)
+    if (lines < R) return multiply_bf16_lines<R - 1>(x, lines, w, rows, sums);
+  constexpr int C = R <= 2 || kBf16Lines == 8 ? 4 : 2;  // sums and operands must fit the registers
   int c = 0;
   for (; c + C <= rows; c += C) {
     int begin = 0;
@@ -95,11 +127,12 @@ void multiply_bf16_lines(const float* const* x, WeightRows w, int rows, float* s
     multiply_bf16_from<R, 1>(0, x, w, sums + c * kLanes);
     w.values += w.row_bytes;
   }
+  return R;
 }
 
 // More lines are faster with a panel, widened once for all of them.
 bool multiplies_bf16(const Lines& lines, const link::Matrix& w) {
-  return w.storage.encoding == Encoding::plain && w.storage.type == DType::bf16 && lines.count <= 16;
+  return w.storage.encoding == Encoding::plain && w.storage.type == DType::bf16 && lines.count <= kMostBf16Lines;
 }
 
 // As FloatProducts::multiply_panel.
@@ -108,18 +141,11 @@ bool multiplies_bf16(const Lines& lines, const link::Matrix& w) {
   for (int j = 0; j < count; j += kTogether) {
     const WeightRows weights{values + static_cast<std::size_t>(first + j) * w.row_bytes, w.row_bytes, w.cols};
     const int rows = std::min(kTogether, count - j);
-    for (int l = 0; l < lines.count; l += 4) {
-      const float* const* x = lines.x.data() + l;
-      const int together = std::min(4, lines.count - l);
-      alignas(64) float sums[4 * kTogetherSums] = {};
-      switch (together) {
-        case 4: multiply_bf16_lines<4>(x, weights, rows, sums); break;
-        case 3: multiply_bf16_lines<3>(x, weights, rows, sums); break;
-        case 2: multiply_bf16_lines<2>(x, weights, rows, sums); break;
-        default: multiply_bf16_lines<1>(x, weights, rows, sums); break;
-      }
-      for (int r = 0; r < together; ++r)
-        for (int c = 0; c < rows; ++c) y[l + r][j + c] = sum_lanes(sums + r * kTogetherSums + c * kLanes);
+    for (int l = 0; l < lines.count;) {
+      alignas(64) float sums[kBf16Lines * kTogetherSums] = {};
+      const int together = multiply_bf16_lines<kBf16Lines>(lines.x.data() + l, lines.count - l, weights, rows, sums);
+      for (int r = 0; r < together; ++r) sum_lanes(sums + r * kTogetherSums, rows, &y[l + r][j]);
+      l += together;
     }
   }
 }

@@ -6,7 +6,8 @@
 
 namespace lapidary::cpu {
 
-// Products a second of all threads, of numbers that are in registers already. packed: by matrices of bfloat16, else by fma.
-double measure_product_limit(Team& team, const PackedProducts* packed);
+// Products a second of all threads, of numbers that are in registers already. packed: by matrices of bfloat16 where there are such
+// instructions; else of floats.
+double measure_product_limit(Team& team, const Instructions& instructions, bool packed);
 
 }  // namespace lapidary::cpu

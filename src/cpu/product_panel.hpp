@@ -15,24 +15,27 @@ constexpr int kPanelStride = kBlock + 16;  // weight rows a power of two apart w
 // Lane sums of a panel: [line][weight row][lane]
 constexpr std::size_t kLineSums = kPanel * kLanes;
 
-// Weight rows of a tile of 4 lines: its sums and operands must fit the registers.
-#if defined(__aarch64__)
-constexpr int kTileWeights = 4;
+// Of a tile: its sums and operands must fit the registers.
+#if defined(__AVX512F__)
+constexpr int kTileLines = 8, kTileWeights = 4;
+#elif defined(__aarch64__)
+constexpr int kTileLines = 4, kTileWeights = 4;
 #else
-constexpr int kTileWeights = 2;
+constexpr int kTileLines = 4, kTileWeights = 2;
 #endif
 
-// R lines with all weight rows of a panel block.
+// As many lines as a tile takes, up to R, with all weight rows of a panel block; returns how many.
 template <int R>
-void multiply_lines(const float* const* x, int offset, const float* panel, int weights, int count, float* sums) {
+int multiply_lines(const float* const* x, int lines, int offset, const float* panel, int weights, int count, float* sums) {
+  if constexpr (R > 1)
+    if (lines < R) return multiply_lines<R - 1>(x, lines, offset, panel, weights, count, sums);
   constexpr int C = R == 1 ? 2 * kTileWeights : kTileWeights;
   const float* at[R];
   for (int r = 0; r < R; ++r) at[r] = x[r] + offset;
   int c = 0;
-  for (; c + C <= weights; c += C) {
-    dot_tile<R, C>(at, panel + c * kPanelStride, kPanelStride, count, sums + c * kLanes, kLineSums);
-  }
+  for (; c + C <= weights; c += C) dot_tile<R, C>(at, panel + c * kPanelStride, kPanelStride, count, sums + c * kLanes, kLineSums);
   for (; c < weights; ++c) dot_tile<R, 1>(at, panel + c * kPanelStride, kPanelStride, count, sums + c * kLanes, kLineSums);
+  return R;
 }
 
 // As FloatProducts::multiply_panel; dequantise: as numeric::dequantise.
@@ -46,20 +49,10 @@ void multiply_panel(const Lines& lines, const link::Matrix& w, int expert, int f
   for (int k = 0; k < w.cols; k += kBlock) {
     const int length = std::min(kBlock, w.cols - k);
     for (int j = 0; j < count; ++j) dequantise(w.row(expert, first + j), k, length, panel + j * kPanelStride);
-    for (int l = 0; l < lines.count;) {
-      const float* const* x = lines.x.data() + l;
-      float* line_sums = sums + l * kLineSums;
-      switch (std::min(lines.count - l, 4)) {
-        case 4: multiply_lines<4>(x, k, panel, count, length, line_sums); l += 4; break;
-        case 3: multiply_lines<3>(x, k, panel, count, length, line_sums); l += 3; break;
-        case 2: multiply_lines<2>(x, k, panel, count, length, line_sums); l += 2; break;
-        default: multiply_lines<1>(x, k, panel, count, length, line_sums); l += 1; break;
-      }
-    }
+    for (int l = 0; l < lines.count;)
+      l += multiply_lines<kTileLines>(lines.x.data() + l, lines.count - l, k, panel, count, length, sums + l * kLineSums);
   }
-  for (int l = 0; l < lines.count; ++l) {
-    for (int j = 0; j < count; ++j) y[l][j] = sum_lanes(sums + l * kLineSums + j * kLanes);
-  }
+  for (int l = 0; l < lines.count; ++l) sum_lanes(sums + l * kLineSums, count, y[l].data());
 }
 
 // As FloatProducts::multiply_row.
@@ -75,6 +68,45 @@ float multiply_row(const float* x, const link::Matrix& w, int row) {
   }
   return sum_lanes(sums);
 }
+
+// Sums that do not wait for each other; as many as registers hold beside the factors.
+#if defined(__AVX512F__)
+constexpr int kRegisterSums = 24, kRegisterLanes = 16;
+
+float multiply_registers(int times) {
+  volatile float unknown = 0.5f;  // or the compiler would know the result
+  const __m512 factor = _mm512_set1_ps(unknown);
+  __m512 sums[kRegisterSums];
+  for (__m512& sum : sums) sum = factor;
+  for (int i = 0; i < times; ++i)
+    for (__m512& sum : sums) sum = _mm512_fmadd_ps(factor, factor, sum);
+  float all = 0.0f;
+  for (const __m512& sum : sums) all += _mm512_cvtss_f32(sum);
+  return all;
+}
+#else
+#if defined(__aarch64__)
+constexpr int kRegisterSums = 24 / Vec::kBatches, kRegisterLanes = kLanes;
+#else
+constexpr int kRegisterSums = 12 / Vec::kBatches, kRegisterLanes = kLanes;
+#endif
+
+float multiply_registers(int times) {
+  volatile float unknown = 0.5f;
+  const Vec factor = Vec::broadcast(unknown);
+  Vec sums[kRegisterSums];
+  for (Vec& sum : sums) sum = factor;
+  for (int i = 0; i < times; ++i)
+    for (Vec& sum : sums) sum = fused(factor, factor, sum);
+  float all = 0.0f;
+  for (const Vec& sum : sums) all += largest_lane(sum);
+  return all;
+}
+#endif
+
+// Of the instructions of this file; dequantise: as numeric::dequantise.
+template <auto dequantise>
+constexpr FloatProducts kFloatProducts{multiply_panel<dequantise>, multiply_row<dequantise>, multiply_registers, kRegisterSums * kRegisterLanes};
 
 }  // namespace
 }  // namespace lapidary::cpu

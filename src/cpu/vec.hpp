@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <limits>
 #include <xsimd/xsimd.hpp>
 
@@ -67,6 +68,26 @@ struct Vec {
 // lanes: [kLanes]
 [[gnu::always_inline]] inline float sum_lanes(const float* lanes) {
   return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+// out[i] = sum_lanes of the i-th of so many sums. lanes: [count, kLanes]
+[[gnu::always_inline]] inline void sum_lanes(const float* lanes, int count, float* out) {
+  int i = 0;
+  for (; i + 4 <= count; i += 4, lanes += 4 * kLanes) {
+    using Four = float __attribute__((vector_size(16)));
+    Four half[4];  // lanes j + lanes j + 4
+    for (int j = 0; j < 4; ++j) {
+      Four low, high;
+      std::memcpy(&low, lanes + j * kLanes, sizeof low);
+      std::memcpy(&high, lanes + j * kLanes + 4, sizeof high);
+      half[j] = low + high;
+    }
+    const auto quarters = [](Four a, Four b) { return __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7); };
+    const Four a = quarters(half[0], half[1]), b = quarters(half[2], half[3]);
+    const Four sums = __builtin_shufflevector(a, b, 0, 2, 4, 6) + __builtin_shufflevector(a, b, 1, 3, 5, 7);
+    std::memcpy(out + i, &sums, sizeof sums);
+  }
+  for (; i < count; ++i, lanes += kLanes) out[i] = sum_lanes(lanes);
 }
 
 // The largest lane that is a number; minus infinity when there is none.
