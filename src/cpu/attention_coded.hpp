@@ -35,6 +35,7 @@ extern const CodedAttentionKernels kExactCodedAttention;     // float32: of the 
 extern const CodedAttentionKernels kPortableCodedAttention;  // of the fast mode, wherever there are no others
 extern const CodedAttentionKernels kI8mmCodedAttention;      // Arm with matrix products of bytes
 extern const CodedAttentionKernels kAvx2CodedAttention;      // x86 with AVX2 and FMA
+extern const CodedAttentionKernels kAvx512CodedAttention;    // x86 with AVX-512 and VNNI
 
 void attention_coded(Rows rows, In q, const KvCacheCoded& cache, HeadShape shape, int window, Out out, Part part,
                      const CodedAttentionKernels& kernels);

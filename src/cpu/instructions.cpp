@@ -19,7 +19,7 @@ std::span<const Instructions> all_instructions() {
       {"sse4.1", "SSE4.1", has_sse41(), &kSse41Q8, &kPortableFloatProducts, &kVectorAttention, &kPortableCodedAttention, nullptr, nullptr},
       {"avx2", "AVX2 and FMA", has_avx2_fma(), &kAvx2Q8, &kAvx2FloatProducts, &kAvx2Attention, &kAvx2CodedAttention, nullptr, nullptr},
       {"avx-vnni", "AVX2, FMA and AVX-VNNI", has_avx_vnni(), &kAvxVnniQ8, &kAvx2FloatProducts, &kAvx2Attention, &kAvx2CodedAttention, nullptr, nullptr},
-      {"avx512", "AVX-512 (F, BW, DQ, VL, VNNI)", has_avx512_vnni(), &kAvx512Q8, &kAvx512FloatProducts, &kAvx512Attention, &kAvx2CodedAttention, nullptr, nullptr},
+      {"avx512", "AVX-512 (F, BW, DQ, VL, VNNI)", has_avx512_vnni(), &kAvx512Q8, &kAvx512FloatProducts, &kAvx512Attention, &kAvx512CodedAttention, nullptr, nullptr},
 #endif
   };
   return all;
