@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <string>
 
 #include "cpu/attention_bf16.hpp"
 #include "cpu/instructions.hpp"
@@ -290,21 +291,20 @@ const suite<"bf16 attention"> bf16_attention = [] {
     test_no_number(way);
   }
 
-  "vectors of any width give the same bits where products are added with one rounding"_test = [] {
-    std::vector<Way> with_fma;
-    for (const Way& way : all_ways())
-      if (way.name == std::string("avx2") || way.name == std::string("avx512") || (numeric::kFusedRoundsOnce && way.name == std::string("vectors")))
-        with_fma.push_back(way);
-    Random random(7);
-    for (const Shape& shape : kShapes) {
-      const Cache cache(random, shape.heads, 0, 230);
-      const FloatRows q = random_rows(random, 3, shape.heads.heads * shape.heads.head_dim);
-      for (std::size_t i = 1; i < with_fma.size(); ++i)
-        for (const int r : {0, 1, 2})
-          expect(same_bits(attend(with_fma[i], {230, 64, 7}, q, cache, shape)[r], attend(with_fma[0], {230, 64, 7}, q, cache, shape)[r]))
-              << with_fma[i].name << "and" << with_fma[0].name << "row" << r;
-    }
-  };
+  std::vector<Way> with_fma;  // those of vectors of floats
+  for (const Way& way : all_ways())
+    if (way.name == std::string("avx2") || way.name == std::string("avx512") || (numeric::kFusedRoundsOnce && way.name == std::string("vectors")))
+      with_fma.push_back(way);
+  for (std::size_t i = 1; i < with_fma.size(); ++i)
+    boost::ut::test(std::string(with_fma[i].name) + " attention gives the bits of " + with_fma[0].name) = [=] {
+      Random random(7);
+      for (const Shape& shape : kShapes) {
+        const Cache cache(random, shape.heads, 0, 230);
+        const FloatRows q = random_rows(random, 3, shape.heads.heads * shape.heads.head_dim);
+        const FloatRows one = attend(with_fma[i], {230, 64, 7}, q, cache, shape), other = attend(with_fma[0], {230, 64, 7}, q, cache, shape);
+        for (const int r : {0, 1, 2}) expect(same_bits(one[r], other[r])) << title(with_fma[i], shape) << "row" << r;
+      }
+    };
 
   "keys and values are stored rounded, at their positions"_test = [] {
     Random random(3);
