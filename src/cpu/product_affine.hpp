@@ -2,6 +2,12 @@
 // Files that are compiled for instructions of their own include this, so nothing here may have a name that the linker sees.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
 #include "cpu/product.hpp"
 #include "cpu/product_affine_x86.hpp"
 #include "cpu/vec.hpp"
