@@ -20,8 +20,8 @@ struct SixteenFloats {
   [[gnu::always_inline]] static Floats repeated(const float* four) { return _mm512_broadcast_f32x4(_mm_loadu_ps(four)); }
   [[gnu::always_inline]] static Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
   [[gnu::always_inline]] static Rows rows_of(const Floats* sums) {
-    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
-    const __m512 apart = _mm512_permutexvar_ps(even, sums[0]);
+    const __m512i even_and_odd = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+    const __m512 apart = _mm512_permutexvar_ps(even_and_odd, sums[0]);
     return Rows(_mm256_add_ps(_mm512_castps512_ps256(apart), _mm512_extractf32x8_ps(apart, 1)));
   }
 };

@@ -22,8 +22,10 @@ constexpr int kLine = 32;     // weights of a cache line
 constexpr std::size_t kTogetherSums = kTogether * kLanes;
 #if defined(__AVX512F__)
 constexpr int kBf16Lines = 8, kMostBf16Lines = 32;  // that meet them at a time, and that do without a panel
+constexpr int kBf16Sums = 32;                       // of lines and weight rows: they and their operands must fit the registers
 #else
 constexpr int kBf16Lines = 4, kMostBf16Lines = 16;
+constexpr int kBf16Sums = 8;
 #endif
 
 // Bytes between what is multiplied and what is fetched into the cache of the second level, at least.
@@ -105,12 +107,12 @@ void multiply_bf16_from(int begin, const float* const* x, const WeightRows& w, f
       }
 }
 
-// As many lines as fit the registers, up to R; returns how many. sums: [R, kTogether]
+// As many lines as fit the registers, up to R; returns how many. sums: [R, kTogether, kLanes]
 template <int R>
 int multiply_bf16_lines(const float* const* x, int lines, WeightRows w, int rows, float* sums) {
   if constexpr (R > 1)
     if (lines < R) return multiply_bf16_lines<R - 1>(x, lines, w, rows, sums);
-  constexpr int C = R <= 2 || kBf16Lines == 8 ? 4 : 2;  // sums and operands must fit the registers
+  constexpr int C = std::min(kTogether, kBf16Sums / R);
   int c = 0;
   for (; c + C <= rows; c += C) {
     int begin = 0;

@@ -2,6 +2,8 @@
 // compiled for instructions of their own include this, so nothing here may have a name that the linker sees.
 #pragma once
 
+#include <cstring>
+
 #include "cpu/dot.hpp"
 #include "cpu/product_affine.hpp"
 #include "cpu/product_bf16.hpp"
@@ -69,44 +71,43 @@ float multiply_row(const float* x, const link::Matrix& w, int row) {
   return sum_lanes(sums);
 }
 
-// Sums that do not wait for each other; as many as registers hold beside the factors.
+// The widest vectors, and how many of them are sums that do not wait for each other: three quarters of the registers.
 #if defined(__AVX512F__)
-constexpr int kRegisterSums = 24, kRegisterLanes = 16;
+struct Widest {
+  __m512 floats;
+  static Widest broadcast(float value) { return {_mm512_set1_ps(value)}; }
+};
+inline Widest fused(Widest a, Widest b, Widest c) { return {_mm512_fmadd_ps(a.floats, b.floats, c.floats)}; }
+constexpr int kWidestSums = 24;
+#else
+using Widest = Vec;
+#if defined(__aarch64__)
+constexpr int kWidestSums = 24 / Vec::kBatches;
+#else
+constexpr int kWidestSums = 12 / Vec::kBatches;
+#endif
+#endif
 
 float multiply_registers(int times) {
   volatile float unknown = 0.5f;  // or the compiler would know the result
-  const __m512 factor = _mm512_set1_ps(unknown);
-  __m512 sums[kRegisterSums];
-  for (__m512& sum : sums) sum = factor;
+  const Widest factor = Widest::broadcast(unknown);
+  Widest sums[kWidestSums];
+  for (Widest& sum : sums) sum = factor;
   for (int i = 0; i < times; ++i)
-    for (__m512& sum : sums) sum = _mm512_fmadd_ps(factor, factor, sum);
+    for (Widest& sum : sums) sum = fused(factor, factor, sum);
   float all = 0.0f;
-  for (const __m512& sum : sums) all += _mm512_cvtss_f32(sum);
+  for (const Widest& sum : sums) {
+    float first;
+    std::memcpy(&first, &sum, sizeof first);
+    all += first;
+  }
   return all;
 }
-#else
-#if defined(__aarch64__)
-constexpr int kRegisterSums = 24 / Vec::kBatches, kRegisterLanes = kLanes;
-#else
-constexpr int kRegisterSums = 12 / Vec::kBatches, kRegisterLanes = kLanes;
-#endif
-
-float multiply_registers(int times) {
-  volatile float unknown = 0.5f;
-  const Vec factor = Vec::broadcast(unknown);
-  Vec sums[kRegisterSums];
-  for (Vec& sum : sums) sum = factor;
-  for (int i = 0; i < times; ++i)
-    for (Vec& sum : sums) sum = fused(factor, factor, sum);
-  float all = 0.0f;
-  for (const Vec& sum : sums) all += largest_lane(sum);
-  return all;
-}
-#endif
 
 // Of the instructions of this file; dequantise: as numeric::dequantise.
 template <auto dequantise>
-constexpr FloatProducts kFloatProducts{multiply_panel<dequantise>, multiply_row<dequantise>, multiply_registers, kRegisterSums * kRegisterLanes};
+constexpr FloatProducts kFloatProducts{multiply_panel<dequantise>, multiply_row<dequantise>, multiply_registers,
+                                      kWidestSums * static_cast<double>(sizeof(Widest) / sizeof(float))};
 
 }  // namespace
 }  // namespace lapidary::cpu
